@@ -7,9 +7,10 @@ any TorchScript host can run it and `hdfnet-infer --verify` can compare against 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from pathlib import Path
-from typing import Dict, Mapping, Tuple
+from typing import IO, Dict, Mapping, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -141,15 +142,40 @@ def make(
 def save(module: torch.jit.ScriptModule, path: Path) -> None:
     """Writes the archive under a temporary name and renames it: no half file is ever left."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()
+    torch.jit.save(module, content)
+    content.seek(0)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            torch.jit.save(module, file)
+            _copy_without_debug_records(content, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _copy_without_debug_records(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copies a TorchScript archive less its source maps.
+
+    Those name the files of the machine that made the archive, which is nobody else's business, and
+    cost up to a megabyte. Loading does not need them. The file writer keeps tensors aligned and
+    adds the version records itself.
+    """
+    reader = torch._C.PyTorchFileReader(source)
+    writer = torch._C.PyTorchFileWriter(target)
+    written_last = {"version", "byteorder"}
+    for name in reader.get_all_records():
+        hidden = name.startswith(".")  # the serialisation id and the like, the writer's own
+        if hidden or name.endswith(".debug_pkl") or name in written_last:
+            continue
+        record = reader.get_record(name)
+        writer.write_record(name, record, len(record))
+    if reader.has_record("byteorder"):
+        order = reader.get_record("byteorder")
+        writer.write_record("byteorder", order, len(order))
+    writer.write_end_of_file()
 
 
 def sha256(path: Path) -> str:

@@ -31,21 +31,18 @@ def read_file(path: Path) -> object:
     if not head:
         raise CheckpointError(f"{path}: the file is empty")
     if head.startswith(b"version https://git-lfs"):
-        raise CheckpointError(f"{path}: this is a Git-LFS pointer, not the file; run `git lfs pull`")
+        raise CheckpointError(f"{path}: a Git-LFS pointer, not the file; run `git lfs pull`")
     if zipfile.is_zipfile(path) and _is_torchscript(path):
         raise CheckpointError(f"{path}: this is a TorchScript archive already, not a checkpoint")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if "Weights only load failed" not in str(error):
-            raise CheckpointError(f"{path}: not a PyTorch checkpoint ({error})") from error
-        reason = str(error).split("\n")[-1].strip() or str(error)
-        for line in str(error).splitlines():
-            if "Unsupported" in line or "GLOBAL" in line:
-                reason = line.strip()
-                break
+        lines = [line.strip() for line in str(error).splitlines()]
+        reason = next((line for line in lines if "GLOBAL" in line or "Unsupported" in line), "")
+        if not reason or "operand" in reason:
+            raise CheckpointError(f"{path}: truncated or not a PyTorch checkpoint") from error
         raise CheckpointError(
-            f"{path}: refused, since it holds more than tensors and plain containers: {reason} "
+            f"{path}: refused, since it holds more than tensors and plain containers ({reason}). "
             "Loading it would mean running code from it. Save the state dict alone, "
             "torch.save(model.state_dict(), ...), where the file comes from."
         ) from error
@@ -59,19 +56,19 @@ def _is_torchscript(path: Path) -> bool:
 
 
 def state_of(content: object) -> Dict[str, Tensor]:
-    """The state dict inside a checkpoint: unwraps nesting, and `module.` prefixes of DataParallel."""
+    """The state dict inside a checkpoint, out of its nesting and without `module.` prefixes."""
     if not isinstance(content, Mapping):
         raise CheckpointError(f"expected a dictionary of tensors, found {type(content).__name__}")
     for _ in range(3):
         if any(isinstance(value, Tensor) for value in content.values()):
             break
-        inner = next((content[k] for k in _NESTING_KEYS if isinstance(content.get(k), Mapping)), None)
-        if inner is None:
+        nested = [content[k] for k in _NESTING_KEYS if isinstance(content.get(k), Mapping)]
+        if not nested:
             raise CheckpointError(
                 "found no tensors: neither at the top level nor under "
                 f"{', '.join(_NESTING_KEYS)}; the keys are {_listed(list(map(str, content)))}"
             )
-        content = inner
+        content = nested[0]
     state: Dict[str, Tensor] = {}
     for key, value in content.items():
         if not isinstance(value, Tensor):
@@ -85,10 +82,13 @@ def state_of(content: object) -> Dict[str, Tensor]:
     return state
 
 
-def check(state: Mapping[str, Tensor], variant: Optional[str] = None) -> Tuple[str, Dict[str, Tensor]]:
-    """The variant and its float32 tensors in the model's order, or CheckpointError naming each fault.
+def check(
+    state: Mapping[str, Tensor], variant: Optional[str] = None
+) -> Tuple[str, Dict[str, Tensor]]:
+    """The variant and its float32 tensors in the model's order; CheckpointError names each fault.
 
-    BatchNorm's batch counters may be absent: PyTorch before 0.4.1 had none and inference reads none.
+    BatchNorm's batch counters may be absent: PyTorch before 0.4.1 had none, and inference reads
+    none.
     """
     if variant is None:
         try:

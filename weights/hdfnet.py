@@ -95,7 +95,9 @@ class DynamicBranch(nn.Module):
     The taps are made from y at every pixel and used raw, without a softmax.
     """
 
-    def __init__(self, y_channels: int, mid: int, kernel_size: int, dilation: int, down_factor: int):
+    def __init__(
+        self, y_channels: int, mid: int, kernel_size: int, dilation: int, down_factor: int
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation
