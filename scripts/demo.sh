@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The main job on the example pair: installs what is missing, builds hdfnet-infer, computes the saliency map of
+# examples/toy_rgb.jpg and examples/toy_depth.png, and shows the map and the module report.
+#
+#   scripts/demo.sh [hdfnet-infer options]      for example: scripts/demo.sh --device cpu
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+"$ROOT/scripts/bootstrap.sh"
+
+say "Building hdfnet-infer"
+configure release
+build release hdfnet-infer
+
+cd "$ROOT"
+out=build/demo
+mkdir -p "$out"
+rgb=examples/toy_rgb.jpg
+depth=examples/toy_depth.png
+weights=weights/hdfnet_vgg16.pt
+
+if [[ ! -f "$weights" ]]; then
+  weights="$out/golden_rule_vgg16.pt"
+  cat <<'NOTE'
+
+  ############################################################################
+  #  MADE-UP WEIGHTS: weights/hdfnet_vgg16.pt is not there, so this demo runs #
+  #  on weights made by a rule. All of the program works, but the map shows   #
+  #  NOTHING about the picture.                                               #
+  ############################################################################
+
+NOTE
+  if [[ ! -f "$weights" ]]; then
+    "$VENV/bin/python" weights/export.py --golden-rule --variant vgg16 --out "$weights"
+  fi
+fi
+
+say "hdfnet-infer --rgb $rgb --depth $depth --out $out --save map,overlay --timing"
+build/bin/hdfnet-infer --rgb "$rgb" --depth "$depth" --weights "$weights" --out "$out" \
+  --save map,overlay --timing "$@"
+
+"$VENV/bin/python" scripts/preview.py "$rgb" "$out/toy_rgb.png"
+say "The map: $out/toy_rgb.png    The map over the picture: $out/toy_rgb_overlay.png"
