@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on the example pair: installs what is missing, builds hdfnet-infer, computes the saliency map of
-# examples/toy_rgb.jpg and examples/toy_depth.png, and shows the map and the module report.
+# examples/rgb/teapot.jpg and examples/depth/teapot.png, and shows the map and the module report.
 #
 #   scripts/demo.sh [hdfnet-infer options]      for example: scripts/demo.sh --device cpu
 set -euo pipefail
@@ -16,8 +16,8 @@ build release hdfnet-infer
 cd "$ROOT"
 out=build/demo
 mkdir -p "$out"
-rgb=examples/toy_rgb.jpg
-depth=examples/toy_depth.png
+rgb=examples/rgb/teapot.jpg
+depth=examples/depth/teapot.png
 weights=weights/hdfnet_vgg16.pt
 
 if [[ ! -f "$weights" ]]; then
@@ -40,5 +40,5 @@ say "hdfnet-infer --rgb $rgb --depth $depth --out $out --save map,overlay --timi
 build/bin/hdfnet-infer --rgb "$rgb" --depth "$depth" --weights "$weights" --out "$out" \
   --save map,overlay --timing "$@"
 
-"$VENV/bin/python" scripts/preview.py "$rgb" "$out/toy_rgb.png"
-say "The map: $out/toy_rgb.png    The map over the picture: $out/toy_rgb_overlay.png"
+"$VENV/bin/python" scripts/preview.py "$rgb" "$out/teapot.png"
+say "The map: $out/teapot.png    The map over the picture: $out/teapot_overlay.png"
