@@ -21,7 +21,7 @@ LINT_PYTHON_PACKAGES=('clang-format==14.0.6' 'clang-tidy==18.1.8')
 SYSTEM_PACKAGES=(
   g++ cmake ninja-build ccache
   python3 python3-venv
-  libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev
+  libopencv-dev  # of it: core, imgproc, imgcodecs; but only this package has OpenCVConfig.cmake
   libjpeg-dev libpng-dev libtiff-dev
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev
