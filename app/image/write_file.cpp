@@ -1,0 +1,95 @@
+// Files that are there whole or not at all.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+#include "image/in_quotes.h"
+#include "image/saliency_output.h"
+
+namespace hdfnet::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& file, int code) {
+  std::string what = std::generic_category().message(code) + ".";
+  if (code == ENOSPC) what = "the disk is full.";
+  if (code == EDQUOT) what = "the disk quota is used up.";
+  if (code == EACCES || code == EPERM) what = "permission denied.";
+  if (code == EROFS) what = "the file system is read-only.";
+  if (code == EISDIR) what = "a folder of this name is in the way.";
+  if (code == ENOTDIR) what = "a part of the path is a file, not a folder.";
+  throw OutputError(in_quotes(file.string()) + " cannot be written: " + what);
+}
+
+/// Hidden, so that no scan of the folder takes it for a picture; short, so that it fits where the
+/// real name fits; unique among processes and threads that write to the same folder.
+fs::path temporary_beside(const fs::path& file) {
+  static std::atomic<unsigned> counter{0};
+  return file.parent_path() / (".hdfnet-" + std::to_string(::getpid()) + "-" +
+                               std::to_string(counter.fetch_add(1)) + ".tmp");
+}
+
+/// A new file that is removed again unless it was renamed to its final name.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& final_name)
+      : final_name_(final_name), name_(temporary_beside(final_name)) {
+    constexpr mode_t kReadableByAll = 0666;  // less the umask
+    fd_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                 kReadableByAll);
+    if (fd_ < 0) fail(final_name_, errno);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!kept_) ::unlink(name_.c_str());
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail(final_name_, errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+  }
+
+  void keep() {
+    const int fd = fd_;
+    fd_ = -1;
+    // Network file systems report a full disk here.
+    if (::close(fd) != 0 && errno != EINTR) fail(final_name_, errno);
+    if (std::rename(name_.c_str(), final_name_.c_str()) != 0) fail(final_name_, errno);
+    kept_ = true;
+  }
+
+ private:
+  fs::path final_name_;
+  fs::path name_;
+  int fd_ = -1;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+void write_file(const fs::path& file, std::span<const std::byte> bytes) {
+  if (file.has_parent_path()) {
+    std::error_code error;
+    fs::create_directories(file.parent_path(), error);
+    if (error) fail(file, error.value());
+  }
+  TemporaryFile temporary(file);
+  temporary.write(bytes);
+  temporary.keep();
+}
+
+}  // namespace hdfnet::app
