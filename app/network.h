@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "options/values.h"
+
+/// The application's view of the network: plain memory and plain structs, so that everything but
+/// the adapter in torch_network.cpp builds and is tested without LibTorch.
+namespace hdfnet::app {
+
+/// The device has not enough memory for this batch; a smaller one may fit.
+class OutOfMemory : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The run cannot start as asked: weights, device or precision. Exit status 2.
+class SetupError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One batch in host memory: `count` images of height x width, planes one after the other.
+struct BatchView {
+  const float* rgb = nullptr;    ///< (count,3,height,width), ImageNet-normalised
+  const float* depth = nullptr;  ///< (count,1,height,width), 0..1
+  int count = 0;
+  int height = 0;
+  int width = 0;
+
+  /// Images [first, first + size) of this batch.
+  BatchView part(int first, int size) const {
+    const std::size_t plane = static_cast<std::size_t>(height) * width;
+    return {rgb + 3 * plane * first, depth + plane * first, size, height, width};
+  }
+};
+
+/// Saliency maps of a batch, row-major, one after the other.
+struct Maps {
+  std::vector<float> values;
+  int height = 0;
+  int width = 0;
+
+  std::size_t plane() const { return static_cast<std::size_t>(height) * width; }
+  std::span<const float> map(int index) const {
+    return std::span<const float>(values).subspan(plane() * index, plane());
+  }
+};
+
+/// What a report says of a network; texts are ready to print.
+struct NetworkInfo {
+  std::string device;       ///< cpu, cuda:0
+  std::string device_name;  ///< for example NVIDIA H200
+  std::string precision;    ///< fp32, tf32, fp16, bf16; never auto
+  std::string ddpm;         ///< fused, reference
+  std::string variant;      ///< vgg16, vgg19, resnet50
+  /// Further facts for the report's header: driver, clock, library versions.
+  std::vector<std::pair<std::string, std::string>> facts;
+};
+
+/// One module of the network over several passes.
+struct ModuleTimes {
+  std::string name;
+  std::vector<double> milliseconds;  ///< one value a pass; the first is cold
+  double flop = 0;                   ///< of one pass over the batch
+  double bytes = 0;
+};
+
+/// The network over several passes, measured apart from the throughput run.
+struct NetworkTimes {
+  std::vector<double> copy_in, network,
+      copy_out;                      ///< milliseconds, one value a pass, first is cold
+  std::vector<ModuleTimes> modules;  ///< run one by one, in order
+};
+
+/// What the device reaches at best, measured with a large matrix product and a large copy.
+struct Ceilings {
+  double flop_per_second = 0;
+  double bytes_per_second = 0;
+};
+
+/// HDFNet on one device in one precision.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual const NetworkInfo& info() const = 0;
+
+  /// Host memory from which this network reads a batch fastest (page-locked for a GPU).
+  virtual std::shared_ptr<float[]> allocate(std::size_t count) const = 0;
+
+  /// Throws OutOfMemory; any other exception is a fault of this batch.
+  virtual Maps forward(const BatchView& batch) = 0;
+
+  /// Runs `passes` passes over the batch, whole and module by module.
+  virtual NetworkTimes measure(const BatchView& batch, int passes) = 0;
+
+  /// Nothing when the device cannot be measured.
+  virtual std::optional<Ceilings> measure_ceilings() = 0;
+
+  /// Largest device memory in use so far, in bytes; nothing where there is no device memory.
+  virtual std::optional<std::size_t> peak_device_memory() const { return std::nullopt; }
+};
+
+struct NetworkRequest {
+  std::string device = "cpu";  ///< one of NetworkProvider::devices()
+  Precision precision = Precision::automatic;
+  Ddpm ddpm = Ddpm::fused;
+};
+
+/// Makes networks from one weights file. Every function throws SetupError with a full sentence.
+class NetworkProvider {
+ public:
+  virtual ~NetworkProvider() = default;
+
+  /// The devices that a `--device` value stands for: one, or every GPU for `all`.
+  virtual std::vector<std::string> devices(const std::string& wanted) = 0;
+
+  /// Why a GPU of this machine is not used by `auto`, as a sentence; empty when none is there.
+  virtual std::string unused_gpu() const { return {}; }
+
+  /// Reads the weights; must come before the functions below.
+  virtual void load(const std::filesystem::path& weights) = 0;
+  virtual std::string weights_sha256() = 0;
+
+  /// Threads for one network's arithmetic on the CPU.
+  virtual void set_threads(int threads) = 0;
+
+  virtual std::unique_ptr<Network> make(const NetworkRequest& request) = 0;
+
+  /// The archive's own forward in fp32. Runs code from the archive.
+  virtual std::unique_ptr<Network> make_archive(const std::string& device) = 0;
+
+  /// Name and version of each library, for --version and the reports.
+  virtual std::vector<std::pair<std::string, std::string>> versions() const = 0;
+};
+
+}  // namespace hdfnet::app

@@ -1,0 +1,58 @@
+#include "run/batch.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace hdfnet::app {
+
+void Slot::fail(const std::string& why) {
+  result.status = Status::failed;
+  result.error = why;
+  loaded = false;
+  computed = false;
+}
+
+void Batch::open(std::size_t first_job, int count) {
+  first = first_job;
+  size = count;
+  slots.assign(static_cast<std::size_t>(count), Slot{});
+  given = loading = saving = 0;
+}
+
+Planes Batch::planes(int index, int height, int width, const Allocate& allocate) {
+  const std::size_t plane = static_cast<std::size_t>(height) * width;
+  const std::lock_guard lock(memory_mutex_);
+  if (const auto count = static_cast<std::size_t>(size); capacity_ < count * plane) {
+    rgb_ = allocate(3 * count * plane);
+    depth_ = allocate(count * plane);
+    capacity_ = count * plane;
+  }
+  const auto offset = static_cast<std::size_t>(index) * plane;
+  return {rgb_.get() + 3 * offset, depth_.get() + offset, height, width};
+}
+
+void Batch::close_gaps(int height, int width) {
+  const std::size_t plane = static_cast<std::size_t>(height) * width;
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].loaded) continue;
+    if (position != i) {
+      std::copy_n(rgb_.get() + 3 * plane * i, 3 * plane, rgb_.get() + 3 * plane * position);
+      std::copy_n(depth_.get() + plane * i, plane, depth_.get() + plane * position);
+    }
+    slots[i].position = static_cast<int>(position++);
+  }
+}
+
+BatchView Batch::view(int height, int width) const {
+  const auto loaded =
+      std::count_if(slots.begin(), slots.end(), [](const Slot& slot) { return slot.loaded; });
+  return {rgb_.get(), depth_.get(), static_cast<int>(loaded), height, width};
+}
+
+MapView Batch::map_of(int index) const {
+  return {maps.maps.map(slots[static_cast<std::size_t>(index)].position), maps.maps.height,
+          maps.maps.width};
+}
+
+}  // namespace hdfnet::app

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "run/pair_io.h"
+#include "run/robust_network.h"
+
+namespace hdfnet::app {
+
+/// One pair's place in a batch.
+struct Slot {
+  const Job* job = nullptr;  ///< null until a worker starts to read it
+  LoadedPair pair;
+  Result result;
+  bool loaded = false;
+  bool computed = false;
+  int position = 0;  ///< among the images that the network sees
+
+  void fail(const std::string& why);
+};
+
+/// Consecutive jobs that go through the network together, and the host memory they are read into.
+/// Batches are used again for later jobs, so the memory of a run does not grow.
+struct Batch {
+  std::size_t first = 0;  ///< index of the first job
+  int size = 0;
+  std::vector<Slot> slots;
+  RobustMaps maps;
+
+  // The scheduler's counters, under its lock.
+  int given = 0;    ///< slots handed to workers
+  int loading = 0;  ///< of them not loaded yet
+  int saving = 0;   ///< maps not written yet
+
+  using Allocate = std::function<std::shared_ptr<float[]>(std::size_t)>;
+
+  void open(std::size_t first_job, int count);
+
+  /// The planes of one slot; several workers may ask at once. Memory comes at the first call.
+  Planes planes(int index, int height, int width, const Allocate& allocate);
+
+  /// Moves the planes of loaded slots over those that failed, so that the network sees no gap.
+  void close_gaps(int height, int width);
+
+  /// The loaded images; only after close_gaps().
+  BatchView view(int height, int width) const;
+
+  MapView map_of(int index) const;
+
+ private:
+  std::mutex memory_mutex_;
+  std::shared_ptr<float[]> rgb_, depth_;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace hdfnet::app

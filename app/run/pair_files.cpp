@@ -1,0 +1,98 @@
+#include "run/pair_files.h"
+
+#include <algorithm>
+#include <opencv2/core.hpp>
+
+#include "image/depth.h"
+#include "image/network_input.h"
+#include "image/pil.h"
+#include "image/read.h"
+#include "image/saliency_output.h"
+#include "run/plan.h"
+
+namespace hdfnet::app {
+namespace {
+
+bool shows_rgb(const Options& options) {
+  const std::vector<Save> kinds = kinds_to_save(options);
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [](Save kind) { return kind == Save::overlay || kind == Save::cutout; });
+}
+
+/// The picture of one kind, made from the saliency image.
+cv::Mat picture(Save kind, const cv::Mat& rgb, const cv::Mat& saliency, const Options& options) {
+  switch (kind) {
+    case Save::map:
+      return saliency;
+    case Save::overlay:
+      return overlay(rgb, saliency);
+    case Save::cutout:
+      return cutout(rgb, saliency);
+    case Save::heatmap:
+      return heat_map(saliency);
+    case Save::mask:
+      break;
+  }
+  return binary_mask(saliency, options.threshold.value_or(Threshold{true, 0}));
+}
+
+}  // namespace
+
+PairFiles::PairFiles(const Options& options, Console& console, StageClock& clock)
+    : options_(options), console_(console), clock_(clock), keep_rgb_(shows_rgb(options)) {}
+
+void PairFiles::say_scaling(const std::string& file, double low, double high) {
+  if (scaling_said_.exchange(true)) return;
+  console_.info("Depth is scaled to 0..1 per image, by the range of its valid pixels (" + file +
+                ": " + print_value(low) + " to " + print_value(high) +
+                "); --depth-range LOW:HIGH fixes it for all");
+}
+
+LoadedPair PairFiles::load(const Job& job, const Planes& planes, const std::string& lane,
+                           PairTimes& times) {
+  StageTimer decoding(clock_, lane, Stage::decode, job.name);
+  ReadInfo rgb_info;
+  cv::Mat rgb = read_rgb(job.rgb, rgb_info);
+  const RawDepth raw = read_depth_raw(job.depth);
+  times.decode = decoding.stop();
+
+  StageTimer processing(clock_, lane, Stage::preprocess, job.name);
+  const DepthPolicy policy{options_.depth_range, options_.depth_invert, options_.depth_hole};
+  const DepthResult depth = depth_for_rgb(raw, policy, job.depth.string(), rgb.size(), rgb_info);
+  const cv::Size size(planes.width, planes.height);
+  rgb_to_planes(pil_resize_bilinear(rgb, size), planes.rgb);
+  depth_to_plane(pil_resize_bilinear(depth.depth8, size), planes.depth);
+  times.preprocess = processing.stop();
+
+  for (const std::string& warning : rgb_info.warnings) console_.warning(warning);
+  for (const std::string& warning : raw.info.warnings) console_.warning(warning);
+  for (const std::string& warning : depth.warnings) console_.warning(warning);
+  if (depth.scaled && options_.depth_range.kind != DepthRange::Kind::fixed) {
+    say_scaling(job.depth.string(), depth.low, depth.high);
+  }
+  LoadedPair pair{rgb.cols, rgb.rows, {}};
+  if (keep_rgb_) pair.rgb = std::move(rgb);
+  return pair;
+}
+
+void PairFiles::save(const Job& job, const LoadedPair& pair, const MapView& map,
+                     const std::string& lane, PairTimes& times) {
+  StageTimer processing(clock_, lane, Stage::postprocess, job.name);
+  // cv::Mat has no read-only form; the map is only read.
+  const cv::Mat values(map.height, map.width, CV_32FC1, const_cast<float*>(map.values.data()));
+  const MapStyle style{options_.bit_depth, options_.rounding, options_.upsample};
+  const cv::Mat saliency = saliency_image(values, {pair.width, pair.height}, style);
+  std::vector<cv::Mat> pictures;
+  for (const Output& output : job.outputs) {
+    pictures.push_back(picture(output.kind, pair.rgb, saliency, options_));
+  }
+  times.postprocess = processing.stop();
+
+  StageTimer encoding(clock_, lane, Stage::encode, job.name);
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    write_file(job.outputs[i].file, encode_png(pictures[i]));
+  }
+  times.encode = encoding.stop();
+}
+
+}  // namespace hdfnet::app

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "run/console.h"
+#include "run/pair_io.h"
+#include "run/robust_network.h"
+#include "timing/stage_clock.h"
+
+namespace hdfnet::app {
+
+struct PipelineSettings {
+  int workers = 1;  ///< threads that read and write
+  int batch = 1;    ///< pairs the network takes at once
+  int height = 320;
+  int width = 320;
+  bool fail_fast = false;
+  std::function<bool()> interrupted = [] { return false; };
+};
+
+/// What a run needs and does not own. One thread per network; all networks share the work.
+struct PipelineParts {
+  PairIo& io;
+  std::vector<RobustNetwork*> networks;
+  StageClock& clock;
+  Console& console;
+};
+
+/// Told of each pair once, in the order of the jobs, from one thread at a time.
+using ResultSink = std::function<void(const Job&, const Result&)>;
+
+/// Runs all jobs. Batches are consecutive jobs whatever the timing, so a run can be repeated to the
+/// bit. A failed pair is reported, and the rest goes on; with fail_fast, or when interrupted() says
+/// so, the batch in the network is still finished and all later jobs are reported as not done.
+void run_pipeline(const std::vector<Job>& jobs, const PipelineSettings& settings,
+                  const PipelineParts& parts, const ResultSink& sink);
+
+}  // namespace hdfnet::app

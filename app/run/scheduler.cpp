@@ -1,0 +1,115 @@
+#include "run/scheduler.h"
+
+#include <algorithm>
+
+namespace hdfnet::app {
+
+Scheduler::Scheduler(std::size_t jobs, Limits limits, std::function<bool()> interrupted)
+    : jobs_(jobs), limits_(limits), interrupted_(std::move(interrupted)) {
+  for (int i = 0; i < limits_.batches_in_flight; ++i) {
+    batches_.push_back(std::make_unique<Batch>());
+    free_.push_back(batches_.back().get());
+  }
+}
+
+bool Scheduler::stopping_locked() {
+  if (!stopping_ && interrupted_()) {
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  return stopping_;
+}
+
+bool Scheduler::can_load() const {
+  if (stopping_) return false;
+  const bool room = !filling_.empty() && filling_.back()->given < filling_.back()->size;
+  return room || (next_job_ < jobs_ && !free_.empty());
+}
+
+bool Scheduler::may_save_later() const {
+  const bool more_jobs = !stopping_ && next_job_ < jobs_;
+  return more_jobs || !filling_.empty() || computing_ > 0;
+}
+
+Scheduler::Task Scheduler::load_task() {
+  if (filling_.empty() || filling_.back()->given == filling_.back()->size) {
+    Batch* batch = free_.back();
+    free_.pop_back();
+    const std::size_t count = std::min<std::size_t>(limits_.batch, jobs_ - next_job_);
+    batch->open(next_job_, static_cast<int>(count));
+    next_job_ += count;
+    filling_.push_back(batch);
+  }
+  Batch* batch = filling_.back();
+  ++batch->loading;
+  return {Task::Kind::load, batch, batch->given++};
+}
+
+std::optional<Scheduler::Task> Scheduler::next_task() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    stopping_locked();
+    if (!save_tasks_.empty()) {
+      const Task task = save_tasks_.front();
+      save_tasks_.pop_front();
+      return task;
+    }
+    if (can_load()) return load_task();
+    if (!may_save_later()) return std::nullopt;
+    changed_.wait(lock);
+  }
+}
+
+void Scheduler::loaded(Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  --batch.loading;
+  changed_.notify_all();
+}
+
+void Scheduler::saved(Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  if (--batch.saving == 0) free_.push_back(&batch);
+  changed_.notify_all();
+}
+
+bool Scheduler::front_is_full() const {
+  const Batch& batch = *filling_.front();
+  return batch.loading == 0 && (batch.given == batch.size || stopping_);
+}
+
+Batch* Scheduler::next_batch() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    stopping_locked();
+    if (!filling_.empty() && front_is_full()) {
+      Batch* batch = filling_.front();
+      filling_.pop_front();
+      ++computing_;
+      return batch;
+    }
+    if (filling_.empty() && (stopping_ || next_job_ == jobs_)) return nullptr;
+    changed_.wait(lock);
+  }
+}
+
+void Scheduler::computed(Batch& batch, const std::vector<int>& slots_to_save) {
+  const std::lock_guard lock(mutex_);
+  --computing_;
+  batch.saving = static_cast<int>(slots_to_save.size());
+  for (const int slot : slots_to_save) save_tasks_.push_back({Task::Kind::save, &batch, slot});
+  if (slots_to_save.empty()) free_.push_back(&batch);
+  changed_.notify_all();
+}
+
+void Scheduler::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+bool Scheduler::stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_locked();
+}
+
+}  // namespace hdfnet::app

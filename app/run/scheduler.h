@@ -1,0 +1,72 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "run/batch.h"
+
+namespace hdfnet::app {
+
+/// Decides what each thread of the pipeline does next.
+///
+/// A fixed number of batches circulates: filled by the workers, computed by a network, written by
+/// the workers, free again. That bound is the back-pressure: reading waits when the network or the
+/// disk is the slow one. Writing comes before reading, so finished results never pile up.
+class Scheduler {
+ public:
+  struct Limits {
+    int batch = 1;              ///< jobs per batch
+    int batches_in_flight = 1;  ///< that circulate
+  };
+
+  struct Task {
+    enum class Kind { load, save };
+    Kind kind = Kind::load;
+    Batch* batch = nullptr;
+    int slot = 0;
+  };
+
+  Scheduler(std::size_t jobs, Limits limits, std::function<bool()> interrupted);
+
+  /// For workers: waits for something to do; nothing when the run is over.
+  std::optional<Task> next_task();
+  void loaded(Batch& batch);  ///< a load task is done
+  void saved(Batch& batch);   ///< a save task is done
+
+  /// For networks: waits for the next batch, in order; null when there are no more.
+  Batch* next_batch();
+  void computed(Batch& batch, const std::vector<int>& slots_to_save);
+
+  /// No new pair is read and no new batch computed from now on.
+  void stop();
+  bool stopping();
+
+ private:
+  bool stopping_locked();
+  bool can_load() const;
+  bool may_save_later() const;
+  Task load_task();
+  bool front_is_full() const;
+
+  const std::size_t jobs_;
+  const Limits limits_;
+  const std::function<bool()> interrupted_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::size_t next_job_ = 0;
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::vector<Batch*> free_;
+  std::deque<Batch*> filling_;  ///< opened and not yet computed, in the order of their jobs
+  int computing_ = 0;
+  std::deque<Task> save_tasks_;
+};
+
+}  // namespace hdfnet::app

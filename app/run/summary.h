@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/console.h"
+#include "run/job.h"
+
+namespace hdfnet::app {
+
+/// Counts what became of the pairs, and lists those that failed at the end of a run.
+class Summary {
+ public:
+  void add(const Job& job, const Result& result);
+
+  /// Failures one a line, then the totals, for example "12 written, 1 failed in 0:03 (4.1
+  /// pairs/s)".
+  void print(Console& console, double seconds) const;
+
+  std::size_t count(Status status) const { return counts_[static_cast<std::size_t>(status)]; }
+  bool all_good(bool allow_unpaired) const;
+
+ private:
+  std::string totals(double seconds) const;
+
+  struct Failure {
+    std::string name;
+    std::string error;
+  };
+  std::vector<Failure> failures_;
+  std::size_t counts_[5] = {};
+};
+
+}  // namespace hdfnet::app

@@ -1,0 +1,58 @@
+#include "setup.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "run/shard.h"
+
+namespace hdfnet::app {
+namespace {
+
+/// Pairs at once on a GPU: enough to fill the largest cards, 53 MB of input at 320x320.
+constexpr int gpu_batch = 32;
+
+bool is_gpu(const std::string& device) {
+  return device.starts_with("cuda");
+}
+
+std::vector<std::string> choose_devices(const Options& options, NetworkProvider& provider) {
+  std::vector<std::string> devices = provider.devices(options.device);
+  const Shard part = resolve_shard(options.shard);
+  const bool free_choice = options.device == "auto" || options.device == "cuda";
+  if (!free_choice || !part.local_rank || !is_gpu(devices.front())) return devices;
+  const std::vector<std::string> all = provider.devices("all");
+  return {all[static_cast<std::size_t>(*part.local_rank) % all.size()]};
+}
+
+}  // namespace
+
+Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs) {
+  Setup setup;
+  setup.devices = choose_devices(options, provider);
+  const bool gpu = is_gpu(setup.devices.front());
+  const int most = static_cast<int>(std::clamp<std::size_t>(pairs, 1, 65536));
+  setup.batch = std::min(options.batch.value.value_or(gpu ? gpu_batch : 1), most);
+  const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+  setup.threads = options.threads.value.value_or(cores);
+  // On the CPU the network needs the cores; reading and writing is a few per cent of its time.
+  setup.workers = gpu ? setup.threads : std::max(setup.threads / 4, 1);
+  return setup;
+}
+
+std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options,
+                                                          const Setup& setup,
+                                                          NetworkProvider& provider,
+                                                          Console& console) {
+  provider.set_threads(setup.threads);
+  provider.load(options.weights);
+  std::vector<std::unique_ptr<RobustNetwork>> networks;
+  for (const std::string& device : setup.devices) {
+    const auto make = [&provider, device, ddpm = options.ddpm](Precision precision) {
+      return provider.make({device, precision, ddpm});
+    };
+    networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+  }
+  return networks;
+}
+
+}  // namespace hdfnet::app

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "network.h"
+#include "options/options.h"
+#include "run/console.h"
+#include "run/robust_network.h"
+
+namespace hdfnet::app {
+
+/// The settings that `auto` and the machine decide.
+struct Setup {
+  std::vector<std::string> devices;
+  int batch = 1;
+  int threads = 1;  ///< in all
+  int workers = 1;  ///< of them for reading and writing
+};
+
+/// Resolves --device (and, for a launcher's process, the GPU of its local rank), --batch and
+/// --threads, for a run of `pairs` pairs.
+Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs);
+
+/// Loads the weights and makes one network per device.
+std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options,
+                                                          const Setup& setup,
+                                                          NetworkProvider& provider,
+                                                          Console& console);
+
+}  // namespace hdfnet::app

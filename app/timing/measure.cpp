@@ -1,0 +1,102 @@
+#include "timing/measure.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "hdfnet/version.h"
+
+namespace hdfnet::app {
+namespace {
+
+/// The first pairs that can be read, in host memory.
+struct FirstBatch {
+  std::shared_ptr<float[]> rgb, depth;
+  int count = 0;
+};
+
+FirstBatch read_first_batch(const std::vector<Job>& jobs, const Options& options, int wanted,
+                            PairIo& io, Network& network) {
+  const InputSize size = options.size;
+  const std::size_t plane = static_cast<std::size_t>(size.height) * size.width;
+  FirstBatch batch{network.allocate(3 * plane * wanted), network.allocate(plane * wanted), 0};
+  const std::size_t tries =
+      std::min<std::size_t>(jobs.size(), 4 * static_cast<std::size_t>(wanted));
+  for (std::size_t i = 0; i < tries && batch.count < wanted; ++i) {
+    const std::size_t offset = plane * batch.count;
+    const Planes planes{batch.rgb.get() + 3 * offset, batch.depth.get() + offset, size.height,
+                        size.width};
+    try {
+      PairTimes times;
+      io.load(jobs[i], planes, "first batch", times);
+      ++batch.count;
+    } catch (const std::exception&) {
+      // The run itself reads this pair again and reports what is wrong with it.
+    }
+  }
+  return batch;
+}
+
+std::string megabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f MB", bytes / 1e6);
+  return text;
+}
+
+std::string peak_resident_memory() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return megabytes(static_cast<double>(usage.ru_maxrss) * 1024);
+}
+
+}  // namespace
+
+bool wants_measurement(const Options& options) {
+  return options.timing || !options.timing_json.empty() || !options.timing_csv.empty() ||
+         !options.trace.empty() || !options.report.empty();
+}
+
+std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, const Options& options,
+                                               const Setup& setup, PairIo& io, Network& network) {
+  const FirstBatch batch = read_first_batch(jobs, options, setup.batch, io, network);
+  if (batch.count == 0) return std::nullopt;
+  const BatchView view{batch.rgb.get(), batch.depth.get(), batch.count, options.size.height,
+                       options.size.width};
+  Measurement measured;
+  measured.network = network.measure(view, 1 + options.warmup + options.repeat);
+  measured.warmup = options.warmup;
+  measured.batch = batch.count;
+  measured.workers = setup.workers;
+  measured.ceilings = network.measure_ceilings();
+  return measured;
+}
+
+std::vector<std::pair<std::string, std::string>> report_header(const Options& options,
+                                                               const Setup& setup,
+                                                               NetworkProvider& provider,
+                                                               Network& network) {
+  const NetworkInfo& info = network.info();
+  std::vector<std::pair<std::string, std::string>> header = {
+      {"hdfnet-infer", HDFNET_VERSION},
+      {"network", info.variant + ", DDPM " + info.ddpm},
+      {"weights", options.weights.string()},
+      {"device", info.device + (info.device_name.empty() ? "" : " (" + info.device_name + ")")},
+      {"precision", info.precision},
+      {"batch", std::to_string(setup.batch)},
+      {"size", std::to_string(options.size.width) + "x" + std::to_string(options.size.height)},
+      {"threads", std::to_string(setup.threads) + ", of them " + std::to_string(setup.workers) +
+                      " read and write"},
+      {"passes", "1 cold, " + std::to_string(options.warmup) + " warm-up, " +
+                     std::to_string(options.repeat) + " measured"}};
+  header.insert(header.end(), info.facts.begin(), info.facts.end());
+  for (const auto& version : provider.versions()) header.push_back(version);
+  if (const auto peak = network.peak_device_memory()) {
+    header.emplace_back("peak device memory", megabytes(static_cast<double>(*peak)));
+  }
+  header.emplace_back("peak resident memory", peak_resident_memory());
+  return header;
+}
+
+}  // namespace hdfnet::app

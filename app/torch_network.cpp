@@ -1,0 +1,374 @@
+#include "torch_network.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "cuda_driver.h"
+#include "hdfnet/engine.h"
+#include "hdfnet/error.h"
+#include "hdfnet/module_clock.h"
+#include "hdfnet/ops/library.h"
+#include "hdfnet/parameters.h"
+
+#ifdef HDFNET_WITH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+namespace hdfnet::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+hdfnet::Precision model_precision(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return hdfnet::Precision::fp32;
+    case Precision::tf32:
+      return hdfnet::Precision::tf32;
+    case Precision::fp16:
+      return hdfnet::Precision::fp16;
+    case Precision::bf16:
+      return hdfnet::Precision::bf16;
+    case Precision::automatic:
+      break;
+  }
+  return hdfnet::Precision::automatic;
+}
+
+/// The first line of LibTorch's message; the rest is its backtrace.
+std::string brief(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+/// Runs `work` with the exceptions that the application knows.
+template <class Work>
+auto translated(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const hdfnet::Error& error) {
+    switch (error.code()) {
+      case hdfnet::ErrorCode::out_of_memory:
+        throw OutOfMemory(error.what());
+      case hdfnet::ErrorCode::weights:
+      case hdfnet::ErrorCode::device:
+        throw SetupError(error.what());
+      case hdfnet::ErrorCode::invalid_argument:
+        break;
+    }
+    throw;
+  } catch (const c10::OutOfMemoryError& error) {
+    throw OutOfMemory(brief(error));
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(brief(error));
+  }
+}
+
+void wait_for(at::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.getStream(device).synchronize();
+}
+
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+/// Milliseconds of `work`, the device's part included.
+double timed(at::Device device, const std::function<void()>& work) {
+  wait_for(device);
+  const auto begin = Clock::now();
+  work();
+  wait_for(device);
+  return milliseconds_since(begin);
+}
+
+/// LibTorch's number of threads belongs to the calling thread.
+void use_threads(int threads) {
+  if (threads > 0 && at::get_num_threads() != threads) at::set_num_threads(threads);
+}
+
+/// Host memory of a batch as tensors, without a copy.
+struct HostBatch {
+  at::Tensor rgb, depth;
+
+  explicit HostBatch(const BatchView& batch)
+      : rgb(view(batch.rgb, batch, 3)), depth(view(batch.depth, batch, 1)) {}
+
+ private:
+  static at::Tensor view(const float* data, const BatchView& batch, int channels) {
+    return at::from_blob(const_cast<float*>(data),
+                         {batch.count, channels, batch.height, batch.width}, at::kFloat);
+  }
+};
+
+Maps to_maps(const at::Tensor& saliency) {
+  Maps maps;
+  maps.height = static_cast<int>(saliency.size(2));
+  maps.width = static_cast<int>(saliency.size(3));
+  maps.values.resize(static_cast<std::size_t>(saliency.numel()));
+  at::from_blob(maps.values.data(), saliency.sizes(), at::kFloat).copy_(saliency);
+  return maps;
+}
+
+at::Tensor to_device(const at::Tensor& host, at::Device device) {
+  return host.to(device, /*non_blocking=*/true);
+}
+
+/// Best rate of `work` over some repetitions; `amount` is what one of them does.
+double best_rate(at::Device device, double amount, const std::function<void()>& work) {
+  work();
+  double best = 0;
+  for (int i = 0; i < 5; ++i) best = std::max(best, amount / timed(device, work) * 1e3);
+  return best;
+}
+
+Ceilings find_ceilings(at::Device device, at::ScalarType type, bool allow_tf32) {
+  const c10::InferenceMode inference;
+  const int64_t side = device.is_cpu() ? 1536 : 8192;
+  const auto options = at::TensorOptions().device(device).dtype(type);
+  const at::Tensor left = at::rand({side, side}, options), right = at::rand({side, side}, options);
+  at::Tensor product = at::empty({side, side}, options);
+  const bool tf32_before = at::globalContext().allowTF32CuBLAS();
+  at::globalContext().setAllowTF32CuBLAS(allow_tf32);
+  Ceilings ceilings;
+  ceilings.flop_per_second = best_rate(device, 2.0 * static_cast<double>(side * side * side),
+                                       [&] { at::mm_out(product, left, right); });
+  at::globalContext().setAllowTF32CuBLAS(tf32_before);
+
+  const int64_t bytes = device.is_cpu() ? int64_t{128} << 20 : int64_t{512} << 20;
+  const at::Tensor source = at::zeros({bytes}, options.dtype(at::kByte));
+  at::Tensor target = at::empty_like(source);
+  ceilings.bytes_per_second = best_rate(device, 2.0 * static_cast<double>(bytes),
+                                        [&] { target.copy_(source, /*non_blocking=*/true); });
+  return ceilings;
+}
+
+class TorchNetwork final : public Network {
+ public:
+  TorchNetwork(const Parameters& parameters, const EngineOptions& options, int threads)
+      : engine_(parameters, options), threads_(threads) {
+    const bool gpu = engine_.device().is_cuda();
+    const CudaDevice driver = gpu ? cuda_device(engine_.device().index()) : CudaDevice{};
+    info_.device = engine_.device().str();
+    info_.device_name = driver.name;
+    info_.precision = name(engine_.precision());
+    info_.ddpm = name(engine_.ddpm());
+    info_.variant = name(engine_.architecture().variant);
+    info_.facts = driver.facts;
+  }
+
+  const NetworkInfo& info() const override { return info_; }
+
+  std::shared_ptr<float[]> allocate(std::size_t count) const override {
+    return translated([&] {
+      // The tensor lives in the deleter: it owns the memory, and knows how to give it back.
+      const at::Tensor owner =
+          at::empty({static_cast<int64_t>(count)},
+                    at::TensorOptions(at::kFloat).pinned_memory(engine_.device().is_cuda()));
+      return std::shared_ptr<float[]>(owner.mutable_data_ptr<float>(), [owner](float*) {});
+    });
+  }
+
+  Maps forward(const BatchView& batch) override {
+    return translated([&] {
+      const c10::InferenceMode inference;
+      use_threads(threads_);
+      const HostBatch host(batch);
+      return to_maps(engine_.forward(to_device(host.rgb, engine_.device()),
+                                     to_device(host.depth, engine_.device())));
+    });
+  }
+
+  NetworkTimes measure(const BatchView& batch, int passes) override {
+    return translated([&] {
+      const c10::InferenceMode inference;
+      use_threads(threads_);
+      NetworkTimes times;
+      measure_modules(HostBatch(batch), passes, times);
+      measure_whole(HostBatch(batch), passes, times);
+      return times;
+    });
+  }
+
+  std::optional<Ceilings> measure_ceilings() override {
+    use_threads(threads_);
+    const at::ScalarType type = engine_.precision() == hdfnet::Precision::fp16   ? at::kHalf
+                                : engine_.precision() == hdfnet::Precision::bf16 ? at::kBFloat16
+                                                                                 : at::kFloat;
+    try {
+      const c10::OptionalDeviceGuard guard(engine_.device());
+      return find_ceilings(engine_.device(), type, engine_.precision() == hdfnet::Precision::tf32);
+    } catch (const c10::Error&) {
+      return std::nullopt;  // no memory to spare for it
+    }
+  }
+
+  std::optional<std::size_t> peak_device_memory() const override {
+#ifdef HDFNET_WITH_CUDA
+    if (engine_.device().is_cuda()) {
+      const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(engine_.device().index());
+      return static_cast<std::size_t>(stats.reserved_bytes.at(0).peak);
+    }
+#endif
+    return std::nullopt;
+  }
+
+ private:
+  void measure_modules(const HostBatch& host, int passes, NetworkTimes& times) {
+    const at::Tensor rgb = to_device(host.rgb, engine_.device());
+    const at::Tensor depth = to_device(host.depth, engine_.device());
+    ModuleClock clock(engine_.device());
+    for (int pass = 0; pass < passes; ++pass) {
+      engine_.forward(rgb, depth, &clock);
+      clock.finish_pass();
+    }
+    for (const ModuleTiming& timing : clock.timings()) {
+      times.modules.push_back(
+          {timing.name, timing.milliseconds, timing.cost.flop, timing.cost.bytes});
+    }
+  }
+
+  void measure_whole(const HostBatch& host, int passes, NetworkTimes& times) {
+    const at::Device device = engine_.device();
+    at::Tensor rgb = host.rgb, depth = host.depth, saliency;
+    for (int pass = 0; pass < passes; ++pass) {
+      if (device.is_cuda()) {
+        times.copy_in.push_back(timed(device, [&] {
+          rgb = to_device(host.rgb, device);
+          depth = to_device(host.depth, device);
+        }));
+      }
+      times.network.push_back(timed(device, [&] { saliency = engine_.forward(rgb, depth); }));
+      if (device.is_cuda()) {
+        times.copy_out.push_back(timed(device, [&] { to_maps(saliency); }));
+      }
+    }
+  }
+
+  Engine engine_;
+  const int threads_;
+  NetworkInfo info_;
+};
+
+/// The archive's own forward.
+class TorchArchive final : public Network {
+ public:
+  TorchArchive(const std::filesystem::path& archive, at::Device device, int threads)
+      : network_(archive, device), threads_(threads) {
+    info_.device = device.str();
+    info_.precision = "fp32";
+  }
+
+  const NetworkInfo& info() const override { return info_; }
+  std::shared_ptr<float[]> allocate(std::size_t count) const override {
+    return std::shared_ptr<float[]>(new float[count]);
+  }
+  Maps forward(const BatchView& batch) override {
+    return translated([&] {
+      const c10::InferenceMode inference;
+      use_threads(threads_);
+      const HostBatch host(batch);
+      return to_maps(network_.forward(host.rgb, host.depth));
+    });
+  }
+  NetworkTimes measure(const BatchView&, int) override { return {}; }
+  std::optional<Ceilings> measure_ceilings() override { return std::nullopt; }
+
+ private:
+  const ArchiveNetwork network_;
+  const int threads_;
+  NetworkInfo info_;
+};
+
+int usable_gpus() {
+  return ops::built_with_cuda() && at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+}
+
+class TorchProvider final : public NetworkProvider {
+ public:
+  std::vector<std::string> devices(const std::string& wanted) override {
+    if (wanted == "auto") return {usable_gpus() > 0 ? "cuda:0" : "cpu"};
+    if (wanted == "cuda") return {"cuda:0"};
+    if (wanted != "all") return {wanted};
+    std::vector<std::string> all;
+    for (int i = 0; i < usable_gpus(); ++i) all.push_back("cuda:" + std::to_string(i));
+    if (all.empty()) {
+      throw SetupError("--device all: no usable GPU. " + unused_gpu() +
+                       " Choose --device auto or cpu.");
+    }
+    return all;
+  }
+
+  std::string unused_gpu() const override {
+    const int present = cuda_device_count();
+    if (present == 0 || usable_gpus() > 0) return {};
+    const std::string gpu = "The GPU " + cuda_device(0).name + " is not used: ";
+    if (!ops::built_with_cuda()) return gpu + "this build has no CUDA kernels.";
+    return gpu + "LibTorch sees no CUDA device; its CUDA version may be newer than the driver's.";
+  }
+
+  void load(const std::filesystem::path& weights) override {
+    translated([&] { parameters_ = load_parameters(weights); });
+    weights_ = weights;
+  }
+
+  std::string weights_sha256() override {
+    return translated([&] { return file_sha256(weights_); });
+  }
+
+  void set_threads(int threads) override { threads_ = threads; }
+
+  std::unique_ptr<Network> make(const NetworkRequest& request) override {
+    return translated([&]() -> std::unique_ptr<Network> {
+      const EngineOptions options{
+          at::Device(request.device), model_precision(request.precision),
+          request.ddpm == Ddpm::fused ? DdpmMode::fused : DdpmMode::reference};
+      use_threads(threads_);
+      return std::make_unique<TorchNetwork>(parameters_, options, threads_);
+    });
+  }
+
+  std::unique_ptr<Network> make_archive(const std::string& device) override {
+    return translated([&]() -> std::unique_ptr<Network> {
+      return std::make_unique<TorchArchive>(weights_, at::Device(device), threads_);
+    });
+  }
+
+  std::vector<std::pair<std::string, std::string>> versions() const override {
+    std::vector<std::pair<std::string, std::string>> result = {{"LibTorch", TORCH_VERSION}};
+    if (!ops::built_with_cuda()) {
+      result.emplace_back("CUDA kernels", "not in this build");
+    } else if (at::hasCUDA()) {
+      const auto& hooks = at::detail::getCUDAHooks();
+      const long cuda = hooks.versionCUDART(), cudnn = hooks.versionCuDNN();
+      result.emplace_back("CUDA runtime",
+                          std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10));
+      result.emplace_back("cuDNN", std::to_string(cudnn / 10000) + "." +
+                                       std::to_string(cudnn % 10000 / 100) + "." +
+                                       std::to_string(cudnn % 100));
+    }
+    return result;
+  }
+
+ private:
+  std::filesystem::path weights_;
+  Parameters parameters_;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<NetworkProvider> make_torch_provider() {
+  return std::make_unique<TorchProvider>();
+}
+
+}  // namespace hdfnet::app
