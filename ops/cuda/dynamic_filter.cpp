@@ -1,0 +1,34 @@
+// dynamic_filter on CUDA: turns tensors into FilterArguments and picks the kernel.
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "common/output.h"
+#include "cuda/arguments_from_tensors.h"
+
+namespace hdfnet::ops {
+namespace {
+
+at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
+                               at::IntArrayRef dilations, bool concat_input) {
+  const auto sizes = check_dynamic_filter<int64_t>("hdfnet::dynamic_filter", x, kernels, dilations);
+  const c10::cuda::CUDAGuard guard(x.device());
+  at::Tensor result = empty_filter_result(x, sizes, concat_input);
+  if (result.numel() == 0) return result;
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
+    C10_CUDA_CHECK(cuda::launch_filter_strided(
+        cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first), stream));
+  }
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
+  library.impl("dynamic_filter", &dynamic_filter_cuda);
+}
+
+}  // namespace
+}  // namespace hdfnet::ops

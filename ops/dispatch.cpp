@@ -1,0 +1,34 @@
+// The typed C++ functions: each looks its operator up once and calls it through the dispatcher, so
+// that autograd, autocast, tracing and any key added by others see the call.
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "hdfnet/ops/dynamic_filter.h"
+
+namespace hdfnet::ops {
+namespace {
+
+template <typename Signature>
+c10::TypedOperatorHandle<Signature> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+}  // namespace
+
+at::Tensor dynamic_filter(const at::Tensor& x, const at::Tensor& kernels, at::IntArrayRef dilations,
+                          bool concat_input) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, const at::Tensor&, at::IntArrayRef, bool)>(
+          "hdfnet::dynamic_filter");
+  return op.call(x, kernels, dilations, concat_input);
+}
+
+std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& kernels,
+    at::IntArrayRef dilations, bool concat_input, std::array<bool, 2> needs) {
+  static const auto op = find<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, at::IntArrayRef, bool,
+      std::array<bool, 2>)>("hdfnet::dynamic_filter_backward");
+  return op.call(grad, x, kernels, dilations, concat_input, needs);
+}
+
+}  // namespace hdfnet::ops
