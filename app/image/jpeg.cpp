@@ -1,14 +1,17 @@
 // JPEG by libjpeg(-turbo) itself: cv::imdecode fills damaged parts with grey and says so only on
 // stderr.
 
-#include <jpeglib.h>
-// jerror.h needs the types of jpeglib.h.
-#include <jerror.h>
-
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <opencv2/core.hpp>
 #include <string>
+
+// libjpeg's headers use size_t and FILE without declaring them; jerror.h needs jpeglib.h.
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include "image/channels.h"
 #include "image/decoders.h"
