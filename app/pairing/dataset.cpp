@@ -29,7 +29,7 @@ std::vector<fs::path> subfolders(const fs::path& folder) {
     if (it->is_directory(ignored)) found.push_back(it->path());
   }
   if (error) {
-    throw PairingError("the data set " + in_quotes(folder) +
+    throw PairingError("the data set " + path_in_quotes(folder) +
                        " cannot be listed: " + error.message() + ".");
   }
   std::sort(found.begin(), found.end());
@@ -40,7 +40,7 @@ std::string names_of(const std::vector<fs::path>& folders) {
   if (folders.empty()) return "no folders";
   std::string names;
   for (const fs::path& folder : folders) {
-    names += (names.empty() ? "" : ", ") + in_quotes(folder.filename());
+    names += (names.empty() ? "" : ", ") + path_in_quotes(folder.filename());
   }
   return names;
 }
@@ -54,11 +54,12 @@ fs::path only_one(const fs::path& dataset, const std::vector<fs::path>& folders,
   if (fitting.size() == 1) return fitting.front();
   const std::string advice = " Name the folders with --rgb and --depth.";
   if (fitting.empty()) {
-    throw PairingError("the data set " + in_quotes(dataset) + " has no " + std::string(name(role)) +
+    throw PairingError("the data set " + path_in_quotes(dataset) + " has no " +
+                       std::string(name(role)) +
                        " folder (looked for RGB, Image, Images, color and depth, depths; found " +
                        names_of(folders) + ")." + advice);
   }
-  throw PairingError("the data set " + in_quotes(dataset) + " has several " +
+  throw PairingError("the data set " + path_in_quotes(dataset) + " has several " +
                      std::string(name(role)) + " folders: " + names_of(fitting) + "." + advice);
 }
 

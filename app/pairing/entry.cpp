@@ -38,7 +38,7 @@ std::string without_extension(const std::string& path) {
   return path.substr(0, path.size() - extension);
 }
 
-std::string in_quotes(const std::filesystem::path& path) {
+std::string path_in_quotes(const std::filesystem::path& path) {
   std::string result(1, '\'');
   result += path.string();
   result += '\'';

@@ -27,7 +27,7 @@ bool has_image_extension(const std::filesystem::path& file, Role role);
 std::string without_extension(const std::string& path);
 
 /// 'name' as file names stand in messages.
-std::string in_quotes(const std::filesystem::path& path);
+std::string path_in_quotes(const std::filesystem::path& path);
 
 /// Sorts by the bytes of the stem, then of the whole path: the same order everywhere.
 void sort_entries(std::vector<Entry>& entries);

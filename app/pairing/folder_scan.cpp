@@ -67,7 +67,7 @@ class Scanner {
       items.push_back(*it);
     }
     if (error) {
-      throw PairingError("the folder " + in_quotes(folder) +
+      throw PairingError("the folder " + path_in_quotes(folder) +
                          " cannot be listed: " + error.message() + ".");
     }
     std::sort(items.begin(), items.end());

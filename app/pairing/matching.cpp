@@ -54,7 +54,7 @@ Chosen choose(const std::vector<Entry>& all, const Selector& own, const Selector
       const bool mine = own.given() ? own.chooses(entry) : !other.chooses(entry);
       if (!mine) continue;
       if (own.given() && other.given() && other.chooses(entry)) {
-        throw PairingError(in_quotes(entry.file) +
+        throw PairingError(path_in_quotes(entry.file) +
                            " is chosen as RGB and as depth: make the patterns or suffixes differ.");
       }
     } else if (!has_suffix(entry, own.suffix)) {
@@ -102,8 +102,8 @@ Pairing join(const std::vector<Entry>& rgb, const std::vector<Entry>& depth) {
     }
     const std::vector<const Entry*>& maps = fitting->second;
     if (maps.size() > 1) {
-      throw PairingError(in_quotes(maps[0]->file) + " and " + in_quotes(maps[1]->file) +
-                         " both fit the RGB " + in_quotes(entry.file) +
+      throw PairingError(path_in_quotes(maps[0]->file) + " and " + path_in_quotes(maps[1]->file) +
+                         " both fit the RGB " + path_in_quotes(entry.file) +
                          ": choose one kind with --depth-glob, or remove one.");
     }
     found.pairs.push_back({entry.file, maps.front()->file, entry.stem});
@@ -146,10 +146,10 @@ void refuse_collisions(const std::vector<Pair>& pairs) {
     const auto [first, is_new] = by_stem.emplace(pair.stem.string(), &pair);
     if (is_new) continue;
     if (first->second->rgb == pair.rgb) {
-      throw PairingError(in_quotes(pair.rgb) + " is listed twice: remove one of the lines.");
+      throw PairingError(path_in_quotes(pair.rgb) + " is listed twice: remove one of the lines.");
     }
-    throw PairingError(in_quotes(first->second->rgb) + " and " + in_quotes(pair.rgb) +
-                       " would both be written as " + in_quotes(pair.stem) +
+    throw PairingError(path_in_quotes(first->second->rgb) + " and " + path_in_quotes(pair.rgb) +
+                       " would both be written as " + path_in_quotes(pair.stem) +
                        ": choose one with --rgb-glob, or rename one.");
   }
 }

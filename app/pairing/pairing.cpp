@@ -36,11 +36,11 @@ Kind kind_of(const fs::path& path, Role role) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    throw PairingError("the " + std::string(name(role)) + " input " + in_quotes(path) +
+    throw PairingError("the " + std::string(name(role)) + " input " + path_in_quotes(path) +
                        " does not exist.");
   }
   if (status.type() == fs::file_type::none || status.type() == fs::file_type::unknown) {
-    throw PairingError("the " + std::string(name(role)) + " input " + in_quotes(path) +
+    throw PairingError("the " + std::string(name(role)) + " input " + path_in_quotes(path) +
                        " cannot be looked at: " + error.message() + ".");
   }
   if (fs::is_directory(status)) return Kind::folder;
@@ -161,12 +161,12 @@ void refuse_empty(const Inputs& inputs, const Candidates& candidates, bool recur
     if (!(is_rgb ? candidates.rgb : candidates.depth).empty()) continue;
     const fs::path& path = is_rgb ? inputs.rgb : inputs.depth;
     if ((is_rgb ? inputs.rgb_kind : inputs.depth_kind) != Kind::folder) {
-      throw PairingError("the " + std::string(name(role)) + " list " + in_quotes(path) +
+      throw PairingError("the " + std::string(name(role)) + " list " + path_in_quotes(path) +
                          " names no file.");
     }
     const bool deeper = !recursive && !scan_folder(path, {role, true, ""}).empty();
     throw PairingError(
-        "the " + std::string(name(role)) + " folder " + in_quotes(path) + " holds no image" +
+        "the " + std::string(name(role)) + " folder " + path_in_quotes(path) + " holds no image" +
         (deeper ? " itself, but its sub-folders do: give --recursive." : " in a known format."));
   }
 }
@@ -186,18 +186,18 @@ std::optional<SuffixPair> recognise_suffixes(const Candidates& candidates, const
 }
 
 std::string describe(const SuffixPair& suffixes) {
-  const std::string rgb = suffixes.rgb.empty() ? "no suffix" : in_quotes(suffixes.rgb);
-  return rgb + " for RGB and " + in_quotes(suffixes.depth) + " for depth";
+  const std::string rgb = suffixes.rgb.empty() ? "no suffix" : path_in_quotes(suffixes.rgb);
+  return rgb + " for RGB and " + path_in_quotes(suffixes.depth) + " for depth";
 }
 
 /// Says what was looked for, so that the right option can be seen.
 std::string hint(const Inputs& inputs, const Pairing& found, const Candidates& candidates) {
   const fs::path& first =
       found.unpaired_rgb.empty() ? candidates.rgb.front().file : found.unpaired_rgb.front();
-  return "no depth fits any RGB: for " + in_quotes(first) + ", " +
-         in_quotes(without_extension(first.filename().string()) + ".*") + " was looked for in " +
-         in_quotes(inputs.depth) + ", which holds for example " +
-         in_quotes(candidates.depth.front().file.filename()) +
+  return "no depth fits any RGB: for " + path_in_quotes(first) + ", " +
+         path_in_quotes(without_extension(first.filename().string()) + ".*") +
+         " was looked for in " + path_in_quotes(inputs.depth) + ", which holds for example " +
+         path_in_quotes(candidates.depth.front().file.filename()) +
          ". If the names differ by an ending, give --rgb-suffix or --depth-suffix.";
 }
 
@@ -223,7 +223,7 @@ Pairing pair_by_name(const Inputs& inputs, const Candidates& candidates, const R
     }
   }
   if (!sides_known) {
-    throw PairingError(in_quotes(inputs.rgb) +
+    throw PairingError(path_in_quotes(inputs.rgb) +
                        " is given as RGB and as depth: say which files are which with --rgb-glob "
                        "and --depth-glob, or with --rgb-suffix and --depth-suffix.");
   }
@@ -262,7 +262,7 @@ Pairing pair_inputs(const Inputs& inputs, const PairingOptions& options) {
     return pair_line_by_line({inputs.rgb}, {inputs.depth});
   }
   if (inputs.depth_kind == Kind::image) {
-    throw PairingError("--depth names one image, " + in_quotes(inputs.depth) +
+    throw PairingError("--depth names one image, " + path_in_quotes(inputs.depth) +
                        ", but --rgb names many: give the folder or list of the depth maps.");
   }
   if (inputs.rgb_is_list() && inputs.depth_is_list()) return pair_lists(inputs);

@@ -32,7 +32,7 @@ void refuse_utf16(const std::string& line, const std::string& label) {
                      line.text + "' " + what);
 }
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -52,7 +52,7 @@ std::optional<PathPair> split(const PathList& list, const std::string& text, boo
        at = text.find_first_of(kSeparators, at + 1)) {
     const std::optional<PathPair> paths = split_at(list, text, at);
     if (!paths) continue;
-    if (exists(paths->rgb) && exists(paths->depth)) return paths;
+    if (is_there(paths->rgb) && is_there(paths->depth)) return paths;
     possible.push_back(*paths);
   }
   if (must_exist || possible.size() != 1) return std::nullopt;
@@ -79,10 +79,10 @@ PathList read_list(std::istream& stream, const std::string& label) {
 PathList read_list(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) {
-    throw PairingError("the list " + in_quotes(file) +
+    throw PairingError("the list " + path_in_quotes(file) +
                        " cannot be opened: " + std::generic_category().message(errno) + ".");
   }
-  PathList list = read_list(stream, in_quotes(file));
+  PathList list = read_list(stream, path_in_quotes(file));
   list.folder = file.parent_path();
   return list;
 }
@@ -93,7 +93,7 @@ std::vector<fs::path> single_paths(const PathList& list) {
     fs::path path = list.folder / line.text;
     std::error_code error;
     if (fs::is_directory(path, error)) fail(list, line, "is a folder; a list names files.");
-    if (!exists(path) && split(list, line.text, true)) {
+    if (!is_there(path) && split(list, line.text, true)) {
       fail(list, line,
            "holds two paths. To use both columns, give the same list as --rgb and as --depth.");
     }
