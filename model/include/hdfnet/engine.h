@@ -40,9 +40,9 @@ class Engine {
   Engine& operator=(Engine&&) noexcept;
 
   /// rgb (N,3,H,W): ImageNet-normalised; depth (N,1,H,W) in 0..1; both float32, any device.
-  /// Returns the saliency (N,1,H,W) in 0..1 as float32 on the engine's device, queued on its current
-  /// stream. ResNet-50 returns 2*ceil(H/2) x 2*ceil(W/2).
-  /// Throws Error(invalid_argument) on shapes or types that do not fit, Error(out_of_memory).
+  /// Returns the saliency (N,1,H,W) in 0..1 as float32 on the engine's device, queued on its
+  /// current stream. ResNet-50 returns 2*ceil(H/2) x 2*ceil(W/2). Throws Error(invalid_argument) on
+  /// shapes or types that do not fit, Error(out_of_memory).
   at::Tensor forward(const at::Tensor& rgb, const at::Tensor& depth,
                      ModuleObserver* observer = nullptr) const;
 

@@ -21,8 +21,8 @@ using Parameters = std::map<std::string, at::Tensor>;
 /// (old or new torch.save format), an ONNX file, a frozen archive without parameters.
 Parameters load_parameters(const std::filesystem::path& archive);
 
-/// Turns quantised parameters (int8 `NAME` with float `NAME_scale`, one scale per output channel) and
-/// fp16/bf16 parameters into float32 tensors; the `_scale` entries are consumed.
+/// Turns quantised parameters (int8 `NAME` with float `NAME_scale`, one scale per output channel)
+/// and fp16/bf16 parameters into float32 tensors; the `_scale` entries are consumed.
 Parameters dequantize(const Parameters& stored);
 
 /// SHA-256 of the file's bytes, as 64 hexadecimal digits.

@@ -1,0 +1,138 @@
+#include "backbone.h"
+
+#include <ATen/ATen.h>
+
+#include "layout.h"
+
+namespace hdfnet {
+namespace {
+
+at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t padding, ModuleCost* cost) {
+  at::Tensor y = at::max_pool2d(x, {kernel, kernel}, {2, 2}, {padding, padding});
+  if (cost != nullptr) {
+    cost->bytes +=
+        static_cast<double>(x.numel() + y.numel()) * static_cast<double>(x.element_size());
+  }
+  return y;
+}
+
+class VggEncoderStage final : public EncoderStage {
+ public:
+  VggEncoderStage(const Parameters& parameters, const std::string& name, const VggStage& stage,
+                  const Backend& backend)
+      : pool_(stage.pool) {
+    ConvolutionOptions options;
+    options.relu = true;
+    for (const int index : stage.convolutions) {
+      convolutions_.emplace_back(read_affine_norm(parameters, name + "." + std::to_string(index),
+                                                  name + "." + std::to_string(index + 1)),
+                                 options, backend);
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input, ModuleCost* cost) const override {
+    at::Tensor x = pool_ ? max_pool(input, 2, 0, cost) : input;
+    for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
+    return x;
+  }
+
+ private:
+  bool pool_;
+  std::vector<Convolution> convolutions_;
+};
+
+class ResnetStem final : public EncoderStage {
+ public:
+  ResnetStem(const Parameters& parameters, const std::string& name, const Backend& backend) {
+    ConvolutionOptions options;
+    options.relu = true;
+    options.stride = 2;
+    convolution_ = {read_affine_norm(parameters, name + ".0", name + ".1"), options, backend};
+  }
+
+  at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const override {
+    return convolution_(x, cost);
+  }
+
+ private:
+  Convolution convolution_;
+};
+
+class Bottleneck {
+ public:
+  Bottleneck(const Parameters& parameters, const std::string& prefix, int64_t stride,
+             bool downsample, const Backend& backend)
+      : downsample_(downsample) {
+    const auto conv = [&](const std::string& name, const std::string& norm, int64_t step,
+                          bool relu) {
+      ConvolutionOptions options;
+      options.relu = relu;
+      options.stride = step;
+      return Convolution(read_affine_norm(parameters, prefix + name, prefix + norm), options,
+                         backend);
+    };
+    reduce_ = conv("conv1", "bn1", 1, true);
+    spatial_ = conv("conv2", "bn2", stride, true);
+    expand_ = conv("conv3", "bn3", 1, true);
+    if (downsample) shortcut_ = conv("downsample.0", "downsample.1", stride, false);
+  }
+
+  at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const {
+    const at::Tensor residual = downsample_ ? shortcut_(x, cost) : x;
+    return expand_.add(spatial_(reduce_(x, cost), cost), residual, cost);
+  }
+
+ private:
+  bool downsample_;
+  Convolution reduce_;
+  Convolution spatial_;
+  Convolution expand_;
+  Convolution shortcut_;
+};
+
+class ResnetEncoderStage final : public EncoderStage {
+ public:
+  ResnetEncoderStage(const Parameters& parameters, const std::string& name,
+                     const ResnetStage& stage, bool pool, const Backend& backend)
+      : pool_(pool) {
+    for (int block = 0; block < stage.blocks; ++block) {
+      blocks_.emplace_back(parameters, name + "." + std::to_string(block) + ".",
+                           block == 0 ? stage.stride : 1, /*downsample=*/block == 0, backend);
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input, ModuleCost* cost) const override {
+    at::Tensor x = pool_ ? max_pool(input, 3, 1, cost) : input;
+    for (const Bottleneck& block : blocks_) x = block.forward(x, cost);
+    return x;
+  }
+
+ private:
+  bool pool_;
+  std::vector<Bottleneck> blocks_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<EncoderStage>> build_encoder(const Parameters& parameters,
+                                                         const Architecture& architecture,
+                                                         const std::string& prefix,
+                                                         const Backend& backend) {
+  std::vector<std::unique_ptr<EncoderStage>> stages;
+  for (size_t i = 0; i < architecture.strides.size(); ++i) {
+    const std::string name = prefix + std::to_string(architecture.strides[i]);
+    if (architecture.variant != Variant::resnet50) {
+      stages.push_back(std::make_unique<VggEncoderStage>(
+          parameters, name, vgg_stages(architecture.variant)[i], backend));
+    } else if (i == 0) {
+      stages.push_back(std::make_unique<ResnetStem>(parameters, name, backend));
+    } else {
+      const bool first = i == 1;  // encoder4 is [maxpool, layer1]
+      stages.push_back(std::make_unique<ResnetEncoderStage>(
+          parameters, first ? name + ".1" : name, resnet_stages()[i - 1], first, backend));
+    }
+  }
+  return stages;
+}
+
+}  // namespace hdfnet

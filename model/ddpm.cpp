@@ -1,0 +1,196 @@
+#include "ddpm.h"
+
+#include <ATen/ATen.h>
+
+#include "hdfnet/ops/dynamic_filter.h"
+#include "layout.h"
+#include "transport.h"
+
+namespace hdfnet {
+namespace {
+
+std::string branch_name(const std::string& prefix, int64_t dilation) {
+  return prefix + "branch_" + std::to_string(dilation);
+}
+
+// The filter reads each tap once, x once and writes its result once.
+void count_filter(const at::Tensor& x, const at::Tensor& kernels, const at::Tensor& y,
+                  ModuleCost* cost) {
+  if (cost == nullptr) return;
+  cost->flop += 2.0 * static_cast<double>(kernels.numel());
+  cost->bytes += static_cast<double>(x.numel() + kernels.numel() + y.numel()) *
+                 static_cast<double>(x.element_size());
+}
+
+// All branches run together. Channels of every intermediate are grouped by branch (branch-major),
+// so that one grouped convolution serves the three branches; cats keep each branch's maps together.
+class FusedDdpm final : public Ddpm {
+ public:
+  FusedDdpm(const Parameters& parameters, const std::string& prefix,
+            const Architecture& architecture, const Backend& backend)
+      : dilations_(architecture.dilations),
+        kernel_size_(architecture.ddpm_kernel_size),
+        down_input_(read_affine(parameters, prefix + "down_input"), {}, backend),
+        fuse_(basic_conv(parameters, prefix + "fuse", backend)) {
+    std::vector<Affine> features;
+    std::vector<Affine> reduced;
+    std::vector<Affine> generators;
+    std::vector<Affine> outputs;
+    std::vector<std::vector<Affine>> dense(kDenseConvolutions);
+    std::vector<Affine> merged;
+    for (const int64_t dilation : dilations_) {
+      const std::string branch = branch_name(prefix, dilation);
+      const std::string layer = branch + ".gernerate_kernel.1";
+      features.push_back(read_affine(parameters, branch + ".gernerate_kernel.0"));
+      // `down` follows the first convolution with no activation between, so the two compose.
+      reduced.push_back(
+          compose_pointwise(features.back(), read_affine(parameters, layer + ".down")));
+      for (int64_t i = 0; i < kDenseConvolutions; ++i) {
+        dense[i].push_back(read_basic_conv(parameters, layer + ".denseblock." + std::to_string(i)));
+      }
+      merged.push_back(read_basic_conv(parameters, layer + ".fuse"));
+      generators.push_back(read_affine(parameters, branch + ".gernerate_kernel.2"));
+      outputs.push_back(read_affine(parameters, branch + ".fuse"));
+    }
+    feature_channels_ = features.front().weight.size(0);
+    mid_ = reduced.front().weight.size(0);
+    std::vector<Affine> first = features;
+    first.insert(first.end(), reduced.begin(), reduced.end());
+    first_ = {concatenate(first), {}, backend};
+    for (const auto& step : dense) dense_.emplace_back(concatenate(step), grouped(true), backend);
+    merge_ = {concatenate(merged), grouped(true), backend};
+    generate_ = {concatenate(generators), grouped(false), backend};
+    output_ = {concatenate(outputs), grouped(false), backend};
+  }
+
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& y,
+                     ModuleCost* cost) const override {
+    const at::Tensor x = down_input_(input, cost);
+    const at::Tensor kernels = generate_kernels(y, cost);
+    const at::Tensor filtered = ops::dynamic_filter(x, kernels, dilations_);
+    count_filter(x, kernels, filtered, cost);
+    return fuse_(at::cat({x, output_(filtered, cost)}, 1), cost);
+  }
+
+ private:
+  ConvolutionOptions grouped(bool relu) const {
+    ConvolutionOptions options;
+    options.groups = branches();
+    options.relu = relu;
+    return options;
+  }
+
+  int64_t branches() const { return static_cast<int64_t>(dilations_.size()); }
+
+  // maps[i] is (N, branches*c_i, H, W), branch-major; so is the result.
+  at::Tensor join(const std::vector<at::Tensor>& maps) const {
+    std::vector<at::Tensor> slices;
+    for (int64_t b = 0; b < branches(); ++b) {
+      for (const at::Tensor& map : maps) {
+        const int64_t width = map.size(1) / branches();
+        slices.push_back(map.narrow(1, b * width, width));
+      }
+    }
+    return at::cat(slices, 1);
+  }
+
+  // y (N,64,H,W) -> (N, branches, mid, K*K, H, W)
+  at::Tensor generate_kernels(const at::Tensor& y, ModuleCost* cost) const {
+    const at::Tensor first = first_(y, cost);
+    const at::Tensor feature = first.narrow(1, 0, branches() * feature_channels_);
+    const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
+    std::vector<at::Tensor> maps = {reduced};
+    at::Tensor newest;
+    for (const Convolution& convolution : dense_) {
+      newest = convolution(join(maps), cost);
+      maps.insert(maps.end() - 1, newest);
+    }
+    const at::Tensor taps = generate_(merge_(join({feature, newest}), cost), cost);
+    return taps.view(
+        {y.size(0), branches(), mid_, kernel_size_ * kernel_size_, y.size(2), y.size(3)});
+  }
+
+  std::vector<int64_t> dilations_;
+  int64_t kernel_size_;
+  int64_t feature_channels_ = 0;
+  int64_t mid_ = 0;
+  Convolution down_input_;
+  Convolution first_;
+  std::vector<Convolution> dense_;
+  Convolution merge_;
+  Convolution generate_;
+  Convolution output_;
+  Convolution fuse_;
+};
+
+class ReferenceDdpm final : public Ddpm {
+ public:
+  ReferenceDdpm(const Parameters& parameters, const std::string& prefix,
+                const Architecture& architecture, const Backend& backend)
+      : kernel_size_(architecture.ddpm_kernel_size),
+        down_input_(read_affine(parameters, prefix + "down_input"), {}, backend),
+        fuse_(basic_conv(parameters, prefix + "fuse", backend)) {
+    for (const int64_t dilation : architecture.dilations) {
+      const std::string branch = branch_name(prefix, dilation);
+      const auto conv = [&](const std::string& name) {
+        return Convolution(read_affine(parameters, branch + name), {}, backend);
+      };
+      branches_.push_back({dilation, conv(".gernerate_kernel.0"),
+                           DenseLayer(parameters, branch + ".gernerate_kernel.1", backend),
+                           conv(".gernerate_kernel.2"), conv(".fuse")});
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& y,
+                     ModuleCost* cost) const override {
+    const at::Tensor x = down_input_(input, cost);
+    std::vector<at::Tensor> maps = {x};
+    for (const Branch& branch : branches_) {
+      const at::Tensor features = branch.features(y, cost);
+      const at::Tensor taps = branch.taps(branch.dense.forward(features, cost), cost);
+      maps.push_back(branch.fuse(filter(x, taps, branch.dilation, cost), cost));
+    }
+    return fuse_(at::cat(maps, 1), cost);
+  }
+
+ private:
+  struct Branch {
+    int64_t dilation;
+    Convolution features;
+    DenseLayer dense;
+    Convolution taps;
+    Convolution fuse;
+  };
+
+  at::Tensor filter(const at::Tensor& x, const at::Tensor& taps, int64_t dilation,
+                    ModuleCost* cost) const {
+    const int64_t k = kernel_size_;
+    const std::vector<int64_t> sizes = {x.size(0), x.size(1), k * k, x.size(2), x.size(3)};
+    const int64_t padding = dilation * (k / 2);
+    const at::Tensor columns =
+        at::im2col(x.contiguous(), {k, k}, {dilation, dilation}, {padding, padding}, {1, 1});
+    at::Tensor y = (columns.view(sizes) * taps.reshape(sizes)).sum(2);
+    count_filter(x, taps, y, cost);
+    return y.contiguous(x.suggest_memory_format());
+  }
+
+  int64_t kernel_size_;
+  Convolution down_input_;
+  std::vector<Branch> branches_;
+  Convolution fuse_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ddpm> make_fused_ddpm(const Parameters& parameters, const std::string& prefix,
+                                      const Architecture& architecture, const Backend& backend) {
+  return std::make_unique<FusedDdpm>(parameters, prefix, architecture, backend);
+}
+
+std::unique_ptr<Ddpm> make_reference_ddpm(const Parameters& parameters, const std::string& prefix,
+                                          const Architecture& architecture,
+                                          const Backend& backend) {
+  return std::make_unique<ReferenceDdpm>(parameters, prefix, architecture, backend);
+}
+
+}  // namespace hdfnet

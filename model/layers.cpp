@@ -1,0 +1,228 @@
+#include "layers.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "hdfnet/error.h"
+
+namespace hdfnet {
+namespace {
+
+constexpr double kBatchNormEpsilon = 1e-5;  // PyTorch's default, which the network keeps
+
+const at::Tensor& get(const Parameters& parameters, const std::string& name) {
+  const auto it = parameters.find(name);
+  if (it == parameters.end()) {
+    throw Error(ErrorCode::weights, "missing parameter " + name + ".");
+  }
+  return it->second;
+}
+
+// oneDNN's convolution with a fused activation or addition, which LibTorch registers as operators.
+using PointwiseSignature = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                      const std::optional<at::Tensor>&, at::IntArrayRef,
+                                      at::IntArrayRef, at::IntArrayRef, int64_t, std::string_view,
+                                      c10::List<std::optional<at::Scalar>>,
+                                      std::optional<std::string_view>);
+using BinarySignature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                   const std::optional<at::Tensor>&, at::IntArrayRef,
+                                   at::IntArrayRef, at::IntArrayRef, int64_t, std::string_view,
+                                   std::optional<at::Scalar>, std::optional<std::string_view>,
+                                   c10::List<std::optional<at::Scalar>>,
+                                   std::optional<std::string_view>);
+
+const c10::TypedOperatorHandle<PointwiseSignature>& onednn_convolution() {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("mkldnn::_convolution_pointwise", "")
+                                 .typed<PointwiseSignature>();
+  return handle;
+}
+
+const c10::TypedOperatorHandle<BinarySignature>& onednn_convolution_add() {
+  static const auto handle = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("mkldnn::_convolution_pointwise", "binary")
+                                 .typed<BinarySignature>();
+  return handle;
+}
+
+// Weights in the blocked layout that oneDNN's kernels read, so that no call reorders them again.
+at::Tensor pack_for_onednn(const at::Tensor& weight, at::IntArrayRef padding,
+                           at::IntArrayRef stride, int64_t groups) {
+  const std::vector<int64_t> dilation = {1, 1};
+  return at::mkldnn_reorder_conv2d_weight(weight.to_mkldnn(), padding, stride, dilation, groups);
+}
+
+// How many partial sums a convolution's reduction must be split into for no chain to be longer than
+// `longest`, in whole blocks of the channels that the kernels vectorise over.
+int64_t reduction_splits(const at::Tensor& weight, int64_t longest) {
+  constexpr int64_t kChannelBlock = 32;
+  const int64_t channels = weight.size(1);
+  const int64_t length = channels * weight.size(2) * weight.size(3);
+  int64_t splits = 1;
+  while (length / splits > longest && channels % (2 * splits * kChannelBlock) == 0) splits *= 2;
+  return splits;
+}
+
+}  // namespace
+
+Affine read_affine(const Parameters& parameters, const std::string& name) {
+  Affine result;
+  result.weight = get(parameters, name + ".weight").to(at::kDouble);
+  const auto bias = parameters.find(name + ".bias");
+  result.bias = bias != parameters.end()
+                    ? bias->second.to(at::kDouble)
+                    : at::zeros({result.weight.size(0)}, result.weight.options());
+  return result;
+}
+
+Affine read_affine_norm(const Parameters& parameters, const std::string& conv,
+                        const std::string& norm) {
+  const Affine plain = read_affine(parameters, conv);
+  const auto part = [&](const char* suffix) {
+    return get(parameters, norm + suffix).to(at::kDouble);
+  };
+  const at::Tensor scale = part(".weight") / (part(".running_var") + kBatchNormEpsilon).sqrt();
+  return {plain.weight * scale.view({-1, 1, 1, 1}),
+          (plain.bias - part(".running_mean")) * scale + part(".bias")};
+}
+
+Affine read_basic_conv(const Parameters& parameters, const std::string& name) {
+  return read_affine_norm(parameters, name + ".basicconv.0", name + ".basicconv.1");
+}
+
+Affine compose_pointwise(const Affine& first, const Affine& second) {
+  const at::Tensor matrix = second.weight.flatten(1);
+  const at::Tensor weight = matrix.matmul(first.weight.flatten(1));
+  std::vector<int64_t> sizes = first.weight.sizes().vec();
+  sizes[0] = matrix.size(0);
+  return {weight.view(sizes), matrix.matmul(first.bias) + second.bias};
+}
+
+Affine concatenate(const std::vector<Affine>& parts) {
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> biases;
+  for (const Affine& part : parts) {
+    weights.push_back(part.weight);
+    biases.push_back(part.bias);
+  }
+  return {at::cat(weights, 0), at::cat(biases, 0)};
+}
+
+Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options,
+                         const Backend& backend)
+    : backend_(backend),
+      options_(options),
+      weight_sizes_(affine.weight.sizes().vec()),
+      padding_(2, affine.weight.size(2) / 2),
+      stride_(2, options.stride) {
+  bias_ = affine.bias.to(backend.device, backend.dtype);
+  weight_ = affine.weight.to(backend.dtype).to(backend.device);
+  if (backend.longest_chain > 0 && options.groups == 1) {
+    splits_ = reduction_splits(weight_, backend.longest_chain);
+    if (splits_ > 1) {
+      // Each split becomes a group with outputs of its own, which are added up afterwards.
+      weight_ = at::cat(weight_.chunk(splits_, 1), 0);
+      options_.groups = splits_;
+    }
+  }
+  if (backend.device.is_cpu() && at::hasMKLDNN() && backend.dtype != at::kDouble) {
+    weight_ = pack_for_onednn(weight_.contiguous(), padding_, stride_, options_.groups);
+  } else {
+    weight_ = weight_.contiguous(backend.memory_format);
+  }
+}
+
+void Convolution::count(const at::Tensor& x, const at::Tensor& y, ModuleCost* cost) const {
+  if (cost == nullptr) return;
+  double taps = 1;
+  for (size_t i = 1; i < weight_sizes_.size(); ++i) taps *= static_cast<double>(weight_sizes_[i]);
+  cost->flop += 2.0 * taps * static_cast<double>(y.numel());
+  const double elements =
+      static_cast<double>(x.numel() + y.numel()) + taps * static_cast<double>(weight_sizes_[0]);
+  cost->bytes += elements * static_cast<double>(y.element_size());
+}
+
+at::Tensor Convolution::run_cpu(const at::Tensor& x, const std::optional<at::Tensor>& other) const {
+  const std::vector<int64_t> dilation = {1, 1};
+  if (splits_ > 1) return run_split(x, other);
+  if (!weight_.is_mkldnn()) {
+    at::Tensor y = at::conv2d(x, weight_, bias_, stride_, padding_, dilation, options_.groups);
+    if (other) y.add_(*other);
+    return options_.relu ? y.relu_() : y;
+  }
+  const c10::List<std::optional<at::Scalar>> no_scalars;
+  if (other) {
+    const auto unary = options_.relu ? std::optional<std::string_view>("relu") : std::nullopt;
+    return onednn_convolution_add().call(x, *other, weight_, bias_, padding_, stride_, dilation,
+                                         options_.groups, "add", at::Scalar(1.0), unary, no_scalars,
+                                         std::nullopt);
+  }
+  return onednn_convolution().call(x, weight_, bias_, padding_, stride_, dilation, options_.groups,
+                                   options_.relu ? "relu" : "none", no_scalars, std::nullopt);
+}
+
+at::Tensor Convolution::run_split(const at::Tensor& x,
+                                  const std::optional<at::Tensor>& other) const {
+  const c10::List<std::optional<at::Scalar>> no_scalars;
+  const at::Tensor parts =
+      weight_.is_mkldnn()
+          ? onednn_convolution().call(x, weight_, std::nullopt, padding_, stride_, {1, 1},
+                                      options_.groups, "none", no_scalars, std::nullopt)
+          : at::conv2d(x, weight_, /*bias=*/{}, stride_, padding_, {1, 1}, options_.groups);
+  const std::vector<at::Tensor> sums = parts.chunk(splits_, 1);
+  at::Tensor y = sums[0] + bias_.view({1, -1, 1, 1});
+  for (int64_t i = 1; i < splits_; ++i) y.add_(sums[i]);
+  if (other) y.add_(*other);
+  return options_.relu ? y.relu_() : y;
+}
+
+at::Tensor Convolution::run_cuda(const at::Tensor& x,
+                                 const std::optional<at::Tensor>& other) const {
+  const std::vector<int64_t> dilation = {1, 1};
+  const bool half = backend_.dtype == at::kHalf || backend_.dtype == at::kBFloat16;
+  if (half && options_.relu && options_.groups == 1) {
+    if (other) {
+      return at::cudnn_convolution_add_relu(x, weight_, *other, at::Scalar(1.0), bias_, stride_,
+                                            padding_, dilation, options_.groups);
+    }
+    return at::cudnn_convolution_relu(x, weight_, bias_, stride_, padding_, dilation,
+                                      options_.groups);
+  }
+  // In float32 cuDNN's fused form takes its TF32 switch from global state; here it is an argument,
+  // so that engines of different precisions can run side by side.
+  at::Tensor y =
+      at::cudnn_convolution(x, weight_, padding_, stride_, dilation, options_.groups,
+                            /*benchmark=*/false, /*deterministic=*/false, backend_.allow_tf32);
+  y.add_(bias_.view({1, -1, 1, 1}));
+  if (other) y.add_(*other);
+  return options_.relu ? y.relu_() : y;
+}
+
+at::Tensor Convolution::operator()(const at::Tensor& x, ModuleCost* cost) const {
+  at::Tensor y = backend_.device.is_cpu() ? run_cpu(x, std::nullopt) : run_cuda(x, std::nullopt);
+  count(x, y, cost);
+  return y;
+}
+
+at::Tensor Convolution::add(const at::Tensor& x, const at::Tensor& other, ModuleCost* cost) const {
+  at::Tensor y = backend_.device.is_cpu() ? run_cpu(x, other) : run_cuda(x, other);
+  count(x, y, cost);
+  if (cost != nullptr) {
+    cost->bytes += static_cast<double>(other.numel()) * static_cast<double>(other.element_size());
+  }
+  return y;
+}
+
+Convolution basic_conv(const Parameters& parameters, const std::string& name,
+                       const Backend& backend) {
+  ConvolutionOptions options;
+  options.relu = true;
+  return {read_basic_conv(parameters, name), options, backend};
+}
+
+at::Tensor upsample_to(const at::Tensor& x, int64_t height, int64_t width) {
+  if (x.size(2) == height && x.size(3) == width) return x;
+  return at::upsample_bilinear2d(x, {height, width}, /*align_corners=*/false);
+}
+
+}  // namespace hdfnet

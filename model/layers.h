@@ -1,0 +1,89 @@
+#pragma once
+
+// Convolutions with everything that inference can fold into them, prepared for one device.
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "hdfnet/module_observer.h"
+#include "hdfnet/parameters.h"
+
+namespace hdfnet {
+
+/// Where and in which arithmetic the layers run.
+struct Backend {
+  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;
+  bool allow_tf32 = false;
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+  /// Longest chain of float32 additions in a convolution's reduction, 0 for no limit (CPU only).
+  int64_t longest_chain = 0;
+};
+
+/// A convolution's weight (O,I,K,K) and bias (O) in float64, so that folding and composing cost no
+/// accuracy; `bias` is always defined.
+struct Affine {
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
+/// `name.weight` and, if there, `name.bias`.
+Affine read_affine(const Parameters& parameters, const std::string& name);
+
+/// The same followed by the BatchNorm `norm` in eval mode, folded.
+Affine read_affine_norm(const Parameters& parameters, const std::string& conv,
+                        const std::string& norm);
+
+/// BasicConv2d: `name.basicconv.0` and its BatchNorm `name.basicconv.1`.
+Affine read_basic_conv(const Parameters& parameters, const std::string& name);
+
+/// The convolution that equals `second`, a 1x1, after `first` with no activation between.
+Affine compose_pointwise(const Affine& first, const Affine& second);
+
+/// Several convolutions of the same input as one, outputs in the given order.
+Affine concatenate(const std::vector<Affine>& parts);
+
+struct ConvolutionOptions {
+  int64_t stride = 1;
+  int64_t groups = 1;
+  bool relu = false;
+};
+
+/// y = [relu](conv(x) + bias), padding K/2.
+class Convolution {
+ public:
+  Convolution() = default;
+  Convolution(const Affine& affine, const ConvolutionOptions& options, const Backend& backend);
+
+  /// Adds the call's arithmetic and traffic to `cost`, where given.
+  at::Tensor operator()(const at::Tensor& x, ModuleCost* cost) const;
+
+  /// [relu](conv(x) + bias + other); `other` has the result's shape.
+  at::Tensor add(const at::Tensor& x, const at::Tensor& other, ModuleCost* cost) const;
+
+ private:
+  void count(const at::Tensor& x, const at::Tensor& y, ModuleCost* cost) const;
+  at::Tensor run_cpu(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
+  at::Tensor run_split(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
+  at::Tensor run_cuda(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
+
+  Backend backend_;
+  ConvolutionOptions options_;
+  at::Tensor weight_;  ///< on the CPU in oneDNN's own blocked layout
+  at::Tensor bias_;
+  int64_t splits_ = 1;  ///< partial sums that the reduction is made of
+  std::vector<int64_t> weight_sizes_;
+  std::vector<int64_t> padding_;
+  std::vector<int64_t> stride_;
+};
+
+/// BasicConv2d with its BatchNorm folded: 3x3, ReLU.
+Convolution basic_conv(const Parameters& parameters, const std::string& name,
+                       const Backend& backend);
+
+/// Bilinear, align_corners = false, to a size.
+at::Tensor upsample_to(const at::Tensor& x, int64_t height, int64_t width);
+
+}  // namespace hdfnet

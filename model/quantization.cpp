@@ -1,0 +1,60 @@
+// Stored parameters (fp16, bf16, int8 with per-channel scales) as float32.
+
+#include <ATen/ATen.h>
+
+#include "hdfnet/error.h"
+#include "hdfnet/parameters.h"
+
+namespace hdfnet {
+namespace {
+
+constexpr std::string_view kScale = "_scale";
+
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+std::string shape_text(const at::Tensor& tensor) {
+  return c10::str(tensor.sizes());
+}
+
+at::Tensor dequantize_one(const std::string& name, const at::Tensor& stored,
+                          const Parameters& all) {
+  const auto entry = all.find(name + std::string(kScale));
+  if (entry == all.end()) {
+    throw Error(ErrorCode::weights, "parameter " + name + " is int8 but " + name +
+                                        "_scale, its scale for each output channel, is missing.");
+  }
+  const at::Tensor scale = entry->second.to(at::kFloat).flatten();
+  if (stored.dim() == 0 || scale.numel() != stored.size(0)) {
+    throw Error(ErrorCode::weights,
+                "parameter " + name + "_scale: expected one value for each of the " +
+                    std::to_string(stored.dim() ? stored.size(0) : 0) +
+                    " output channels, found shape " + shape_text(entry->second) + ".");
+  }
+  std::vector<int64_t> broadcast(stored.dim(), 1);
+  broadcast[0] = scale.numel();
+  return stored.to(at::kFloat).mul_(scale.reshape(broadcast));
+}
+
+}  // namespace
+
+Parameters dequantize(const Parameters& stored) {
+  Parameters result;
+  for (const auto& [name, tensor] : stored) {
+    if (ends_with(name, kScale)) {
+      const auto owner = stored.find(name.substr(0, name.size() - kScale.size()));
+      if (owner != stored.end() && owner->second.scalar_type() == at::kChar) continue;
+    }
+    if (tensor.scalar_type() == at::kChar) {
+      result.emplace(name, dequantize_one(name, tensor, stored));
+    } else if (at::isFloatingType(tensor.scalar_type())) {
+      result.emplace(name, tensor.to(at::kFloat));
+    } else {
+      result.emplace(name, tensor);
+    }
+  }
+  return result;
+}
+
+}  // namespace hdfnet

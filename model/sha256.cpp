@@ -1,0 +1,103 @@
+// SHA-256 (FIPS 180-4) of a file, so that a report names the exact weights without a further
+// library.
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <fstream>
+#include <vector>
+
+#include "hdfnet/error.h"
+#include "hdfnet/parameters.h"
+
+namespace hdfnet {
+namespace {
+
+using State = std::array<uint32_t, 8>;
+constexpr size_t kBlock = 64;
+
+constexpr std::array<uint32_t, 64> kRound = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+uint32_t big_endian(const unsigned char* p) {
+  return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
+}
+
+std::array<uint32_t, 64> schedule(const unsigned char* block) {
+  std::array<uint32_t, 64> w{};
+  for (int i = 0; i < 16; ++i) w[i] = big_endian(block + 4 * i);
+  for (int i = 16; i < 64; ++i) {
+    const uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
+    const uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
+    w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+  }
+  return w;
+}
+
+void compress(State& state, const unsigned char* block) {
+  const auto w = schedule(block);
+  auto [a, b, c, d, e, f, g, h] = state;
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+    const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
+    const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+    const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
+    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+  }
+  const State add = {a, b, c, d, e, f, g, h};
+  for (size_t i = 0; i < state.size(); ++i) state[i] += add[i];
+}
+
+// The last bytes, a one bit, zeros, and the length in bits as 64-bit big-endian.
+void finish(State& state, const unsigned char* tail, size_t count, uint64_t total) {
+  std::vector<unsigned char> last(tail, tail + count);
+  last.push_back(0x80);
+  while (last.size() % kBlock != kBlock - 8) last.push_back(0);
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    last.push_back(static_cast<unsigned char>((total * 8) >> shift));
+  }
+  for (size_t i = 0; i < last.size(); i += kBlock) compress(state, last.data() + i);
+}
+
+std::string hexadecimal(const State& state) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint32_t word : state) {
+    for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[(word >> shift) & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string file_sha256(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    throw Error(ErrorCode::weights, "weights file " + file.string() + ": it cannot be opened.");
+  }
+  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::vector<unsigned char> buffer(size_t{1} << 20);
+  uint64_t total = 0;
+  while (true) {
+    stream.read(reinterpret_cast<char*>(buffer.data()),
+                static_cast<std::streamsize>(buffer.size()));
+    const size_t count = static_cast<size_t>(stream.gcount());
+    total += count;
+    size_t used = 0;
+    for (; used + kBlock <= count; used += kBlock) compress(state, buffer.data() + used);
+    if (count < buffer.size()) {
+      finish(state, buffer.data() + used, count - used, total);
+      return hexadecimal(state);
+    }
+  }
+}
+
+}  // namespace hdfnet

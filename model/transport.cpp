@@ -1,0 +1,41 @@
+#include "transport.h"
+
+#include <ATen/ATen.h>
+
+#include "layout.h"
+
+namespace hdfnet {
+
+DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
+                       const Backend& backend)
+    : down_(read_affine(parameters, name + ".down"), {}, backend),
+      fuse_(basic_conv(parameters, name + ".fuse", backend)) {
+  for (int64_t i = 0; i < kDenseConvolutions; ++i) {
+    dense_.push_back(basic_conv(parameters, name + ".denseblock." + std::to_string(i), backend));
+  }
+}
+
+at::Tensor DenseLayer::forward(const at::Tensor& x, ModuleCost* cost) const {
+  // The newest map is appended after the older ones; p, the first, stays last.
+  std::vector<at::Tensor> maps = {down_(x, cost)};
+  at::Tensor newest;
+  for (const Convolution& convolution : dense_) {
+    newest = convolution(maps.size() == 1 ? maps.front() : at::cat(maps, 1), cost);
+    maps.insert(maps.end() - 1, newest);
+  }
+  return fuse_(at::cat({x, newest}, 1), cost);
+}
+
+DenseTransport::DenseTransport(const Parameters& parameters, const std::string& name,
+                               const Backend& backend)
+    : fuse_down_(basic_conv(parameters, name + ".fuse_down_mul", backend)),
+      residual_(parameters, name + ".res_main", backend),
+      fuse_main_(basic_conv(parameters, name + ".fuse_main", backend)) {}
+
+at::Tensor DenseTransport::forward(const at::Tensor& rgb, const at::Tensor& depth,
+                                   ModuleCost* cost) const {
+  const at::Tensor fused = fuse_down_(rgb + depth, cost);
+  return fuse_main_(residual_.forward(fused, cost).add_(fused), cost);
+}
+
+}  // namespace hdfnet
