@@ -63,8 +63,13 @@ void on_message(j_common_ptr info, int level) {
     state.premature_end = true;
     return;
   }
-  char* text = costs_pixels(state.base.msg_code) ? state.damage : state.oddity;
-  if (text[0] == '\0') state.base.format_message(info, text);
+  if (costs_pixels(state.base.msg_code)) {
+    // Nothing that follows can be right; a small file cannot make us fill a large picture with
+    // grey.
+    state.base.format_message(info, state.damage);
+    std::longjmp(state.jump, 1);
+  }
+  if (state.oddity[0] == '\0') state.base.format_message(info, state.oddity);
 }
 
 void discard_output(j_common_ptr) {}
@@ -111,6 +116,7 @@ class Decompressor {
   void read_rows(cv::Mat& pixels) {
     if (!try_read_rows(pixels)) fail();
     refuse_damage();
+    if (error_.premature_end) source_.warn("lacks the end marker of a JPEG; the picture is whole.");
     if (error_.oddity[0] != '\0')
       source_.warn("is an odd JPEG (" + std::string(error_.oddity) + ").");
   }
@@ -155,6 +161,7 @@ class Decompressor {
   }
 
   [[noreturn]] void fail() const {
+    refuse_damage();
     source_.fail("cannot be decoded as JPEG: " + std::string(error_.fatal) +
                  ". The file is damaged or of an unusual kind.");
   }
@@ -168,7 +175,6 @@ class Decompressor {
       source_.fail("is a corrupt JPEG (" + std::string(error_.damage) +
                    "): part of the picture would be wrong. Copy it again.");
     }
-    if (error_.premature_end) source_.warn("lacks the end marker of a JPEG; the picture is whole.");
   }
 
   const Source& source_;

@@ -7,6 +7,7 @@
 #include <opencv2/imgproc.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "image/decoders.h"
 
@@ -16,6 +17,7 @@ namespace {
 /// The parts of an OpenEXR header that are checked before OpenCV sees the file.
 struct ExrHeader {
   std::set<std::string> channels;
+  std::size_t channel_list = 0;  ///< where its value begins in the file
   std::int64_t width = 0;
   std::int64_t height = 0;
 };
@@ -37,7 +39,10 @@ class ExrParser {
       string();  // the attribute's type
       const std::size_t size = le32(need(4));
       const unsigned char* value = need(size);
-      if (name == "channels") header.channels = channel_names({value, size});
+      if (name == "channels") {
+        header.channels = channel_names({value, size});
+        header.channel_list = at_ - size;
+      }
       if (name == "dataWindow" && size >= 16) read_window(value, header);
     }
     return header;
@@ -81,23 +86,35 @@ class ExrParser {
   std::size_t at_ = 0;
 };
 
-/// OpenCV picks channels by name and returns zeros or nothing for others.
-void check_channels(const Source& source, const std::set<std::string>& channels) {
-  static const std::set<std::set<std::string>> kReadable = {
-      {"Z"}, {"Y"}, {"R", "G", "B"}, {"R", "G", "B", "A"}};
-  if (kReadable.contains(channels)) return;
+/// A lone channel of one letter, whatever it is.
+bool is_single_letter(const ExrHeader& header) {
+  return header.channels.size() == 1 && header.channels.begin()->size() == 1;
+}
+
+/// OpenCV picks channels by name and returns zeros, or nothing, for names that it does not know.
+void check_channels(const Source& source, const ExrHeader& header) {
+  static const std::set<std::set<std::string>> kColours = {{"R", "G", "B"}, {"R", "G", "B", "A"}};
+  if (is_single_letter(header) || kColours.contains(header.channels)) return;
   std::string names;
-  for (const std::string& channel : channels) {
-    names += (names.empty() ? "" : ", ") + ("'" + channel + "'");
+  for (const std::string& channel : header.channels) {
+    names += (names.empty() ? "" : ", ") + in_quotes(channel);
   }
   source.fail("is an OpenEXR file with the channels " + names +
               ": export the depth as a single channel named Z or Y.");
 }
 
+/// The file with its lone channel renamed to Y, the only name under which OpenCV reads one. The
+/// name is stored once, in front of the pixels, and keeps its length.
+std::vector<std::byte> with_channel_y(const Source& source, const ExrHeader& header) {
+  std::vector<std::byte> bytes(source.bytes().begin(), source.bytes().end());
+  bytes[header.channel_list] = std::byte{'Y'};
+  return bytes;
+}
+
 cv::Mat bgr_to_rgb(const cv::Mat& image) {
-  cv::Mat swapped = image;
-  if (image.channels() == 3) cv::cvtColor(image, swapped, cv::COLOR_BGR2RGB);
-  if (image.channels() == 4) cv::cvtColor(image, swapped, cv::COLOR_BGRA2RGBA);
+  if (image.channels() < 3) return image;
+  cv::Mat swapped;
+  cv::cvtColor(image, swapped, image.channels() == 4 ? cv::COLOR_BGRA2RGBA : cv::COLOR_BGR2RGB);
   return swapped;
 }
 
@@ -129,7 +146,8 @@ cv::Mat decode_exr(const Source& source) {
   }
   const ExrHeader header = ExrParser(source).parse();
   source.set_size(header.width, header.height);
-  check_channels(source, header.channels);
+  check_channels(source, header);
+  if (is_single_letter(header)) return decode_with_opencv(source, with_channel_y(source, header));
   return decode_with_opencv(source, source.bytes());
 }
 

@@ -162,8 +162,8 @@ class Reader {
 }  // namespace
 
 cv::Mat decode_png(const Source& source) {
-  check_header(source);
   const Overview overview = look_over(source);
+  check_header(source);
   if (!overview.has_pixels) source.fail("is a PNG without pixel data (IDAT).");
   if (overview.animated) source.warn("is an animated PNG; its first picture is used.");
   source.info().exif_orientation = overview.orientation;

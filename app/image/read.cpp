@@ -46,7 +46,8 @@ cv::Mat decode(const Source& source) {
 /// this one file.
 cv::Mat decode_upright(const Source& source) {
   try {
-    return apply_orientation(decode(source), source.info().exif_orientation);
+    const cv::Mat stored = decode(source);  // finds the orientation on the way
+    return apply_orientation(stored, source.info().exif_orientation);
   } catch (const std::bad_alloc&) {
     source.fail("needs more memory than there is.");
   } catch (const cv::Exception& error) {

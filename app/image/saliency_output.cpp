@@ -69,9 +69,9 @@ cv::Mat to_8bit(const cv::Mat& saliency) {
 }
 
 cv::Mat bgr_from_rgb(const cv::Mat& image) {
-  cv::Mat swapped = image;
-  if (image.channels() == 3) cv::cvtColor(image, swapped, cv::COLOR_RGB2BGR);
-  if (image.channels() == 4) cv::cvtColor(image, swapped, cv::COLOR_RGBA2BGRA);
+  if (image.channels() < 3) return image;
+  cv::Mat swapped;  // never the image itself, which belongs to the caller
+  cv::cvtColor(image, swapped, image.channels() == 4 ? cv::COLOR_RGBA2BGRA : cv::COLOR_RGB2BGR);
   return swapped;
 }
 

@@ -138,6 +138,11 @@ bool looks_like_text(std::string_view text) {
 
 ImageFormat sniff_format(const Source& source) {
   if (source.size() == 0) source.fail("is an empty file (0 bytes): copy or download it again.");
+  constexpr std::size_t kShortest = 8;
+  if (source.size() < kShortest) {
+    source.fail("has only " + std::to_string(source.size()) +
+                " bytes, too few for an image: copy or download it again.");
+  }
   const ImageFormat format = known_format(source.text());
   if (format == ImageFormat::unknown) refuse(source);
   return format;

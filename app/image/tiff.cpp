@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <opencv2/core.hpp>
 #include <string>
@@ -247,7 +248,7 @@ void read_strips(const TiffFile& file, const Layout& layout, cv::Mat& samples) {
   rows_per_strip = std::clamp<std::uint32_t>(rows_per_strip, 1, layout.height);
   const tmsize_t size = TIFFStripSize(file.get());
   if (size <= 0) file.fail_as_damaged();
-  std::vector<unsigned char> data(static_cast<std::size_t>(size));
+  const auto data = std::make_unique_for_overwrite<unsigned char[]>(static_cast<std::size_t>(size));
   BlockCopier copier(layout, samples);
   const std::uint32_t planes = layout.planes_apart ? layout.samples : 1;
   for (std::uint32_t plane = 0; plane < planes; ++plane) {
@@ -256,10 +257,10 @@ void read_strips(const TiffFile& file, const Layout& layout, cv::Mat& samples) {
           TIFFComputeStrip(file.get(), top, static_cast<std::uint16_t>(plane));
       const std::uint32_t rows = std::min(rows_per_strip, layout.height - top);
       const tmsize_t wanted = TIFFVStripSize(file.get(), rows);
-      if (TIFFReadEncodedStrip(file.get(), strip, data.data(), size) < wanted) {
+      if (TIFFReadEncodedStrip(file.get(), strip, data.get(), size) < wanted) {
         file.fail_as_damaged();
       }
-      copier.copy(data.data(), {layout.width, rows_per_strip}, 0, top, plane);
+      copier.copy(data.get(), {layout.width, rows_per_strip}, 0, top, plane);
     }
   }
 }
@@ -274,7 +275,7 @@ void read_tiles(const Source& source, const TiffFile& file, const Layout& layout
   if (std::int64_t{tile.width} * tile.height > kMaxPixels) {
     fail_as_unsupported(source, "tiles above the size limit");
   }
-  std::vector<unsigned char> data(static_cast<std::size_t>(size));
+  const auto data = std::make_unique_for_overwrite<unsigned char[]>(static_cast<std::size_t>(size));
   BlockCopier copier(layout, samples);
   const std::uint32_t planes = layout.planes_apart ? layout.samples : 1;
   for (std::uint32_t plane = 0; plane < planes; ++plane) {
@@ -282,10 +283,10 @@ void read_tiles(const Source& source, const TiffFile& file, const Layout& layout
       for (std::uint32_t left = 0; left < layout.width; left += tile.width) {
         const std::uint32_t index =
             TIFFComputeTile(file.get(), left, top, 0, static_cast<std::uint16_t>(plane));
-        if (TIFFReadEncodedTile(file.get(), index, data.data(), size) < size) {
+        if (TIFFReadEncodedTile(file.get(), index, data.get(), size) < size) {
           file.fail_as_damaged();
         }
-        copier.copy(data.data(), tile, left, top, plane);
+        copier.copy(data.get(), tile, left, top, plane);
       }
     }
   }

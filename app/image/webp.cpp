@@ -146,6 +146,8 @@ cv::Mat decode_webp(const Source& source) {
         "is a WebP picture, which this build cannot read (its OpenCV was made without WebP): "
         "convert it to PNG.");
   }
+  constexpr std::size_t kShortest = 32;  // what OpenCV wants to see, else it complains on stderr
+  if (source.size() < kShortest) source.fail("is a truncated WebP. Copy it again.");
   const Container container = parse(source);
   const std::optional<cv::Size> size = container.canvas ? container.canvas : container.bitstream;
   if (!size) source.fail("is a truncated WebP: its header is cut off. Copy it again.");

@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "image/saliency_output.h"
+#include "support.h"
+
+namespace hdfnet::app::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t count_files(const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+std::string error_of(const fs::path& file, const std::vector<std::byte>& bytes) {
+  try {
+    write_file(file, bytes);
+  } catch (const OutputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(WriteFile, MakesFoldersAndReplacesFiles) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "a" / "b c" / "caf\xE9.png";
+  write_file(file, bytes_of("first"));
+  write_file(file, bytes_of("second"));
+  EXPECT_EQ(read_bytes(file), bytes_of("second"));
+  EXPECT_EQ(count_files(file.parent_path()), 1U);
+}
+
+TEST(WriteFile, HonoursTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(027);
+  write_file(folder.path() / "x.png", bytes_of("x"));
+  ::umask(before);
+  EXPECT_EQ(fs::status(folder.path() / "x.png").permissions(), fs::perms(0640));
+}
+
+TEST(WriteFile, LongestNamesWork) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / (std::string(251, 'n') + ".png");
+  EXPECT_EQ(error_of(file, bytes_of("x")), "");
+  EXPECT_NE(error_of(folder.path() / std::string(300, 'n'), bytes_of("x")), "");
+  EXPECT_EQ(count_files(folder.path()), 1U);
+}
+
+TEST(WriteFile, AFolderInTheWayIsSaidAndNothingIsLeft) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "x.png" / "inside");
+  const std::string error = error_of(folder.path() / "x.png", bytes_of("x"));
+  EXPECT_NE(error.find("x.png' cannot be written: a folder of this name is in the way"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(count_files(folder.path()), 1U);
+}
+
+TEST(WriteFile, AFileInThePathIsSaid) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "file") << "x";
+  const std::string error = error_of(folder.path() / "file" / "x.png", bytes_of("x"));
+  EXPECT_NE(error.find("is a file, not a folder"), std::string::npos) << error;
+}
+
+TEST(WriteFile, UnwritableFoldersAreSaid) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  const std::string error = error_of(folder.path() / "x.png", bytes_of("x"));
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  EXPECT_NE(error.find("permission denied"), std::string::npos) << error;
+}
+
+/// A file-size limit stands in for a full disk: write() fails half way.
+TEST(WriteFile, AFailureHalfWayLeavesTheOldFileAndNoTemporary) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "x.png";
+  write_file(file, bytes_of("old"));
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{4096, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const std::string error = error_of(file, std::vector<std::byte>(100000));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_NE(error.find("x.png' cannot be written"), std::string::npos) << error;
+  EXPECT_EQ(read_bytes(file), bytes_of("old"));
+  EXPECT_EQ(count_files(folder.path()), 1U);
+}
+
+}  // namespace
+}  // namespace hdfnet::app::test
