@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "hdfnet/ops/dynamic_filter.h"
+#include "hdfnet/ops/generated_dynamic_filter.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -29,6 +30,26 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward(
       const at::Tensor&, const at::Tensor&, const at::Tensor&, at::IntArrayRef, bool,
       std::array<bool, 2>)>("hdfnet::dynamic_filter_backward");
   return op.call(grad, x, kernels, dilations, concat_input, needs);
+}
+
+at::Tensor generated_dynamic_filter(const at::Tensor& x, const at::Tensor& y,
+                                    const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                                    at::IntArrayRef dilations, bool concat_input) {
+  static const auto op = find<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                         const std::optional<at::Tensor>&, at::IntArrayRef, bool)>(
+      "hdfnet::generated_dynamic_filter");
+  return op.call(x, y, weight, bias, dilations, concat_input);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_filter_backward(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight,
+    const std::optional<at::Tensor>& bias, at::IntArrayRef dilations, bool concat_input,
+    std::array<bool, 4> needs) {
+  static const auto op = find<std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+      const std::optional<at::Tensor>&, at::IntArrayRef, bool, std::array<bool, 4>)>(
+      "hdfnet::generated_dynamic_filter_backward");
+  return op.call(grad, x, y, weight, bias, dilations, concat_input, needs);
 }
 
 }  // namespace hdfnet::ops

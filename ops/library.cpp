@@ -13,6 +13,15 @@ TORCH_LIBRARY(hdfnet, library) {
       "dynamic_filter_backward(Tensor grad, Tensor x, Tensor kernels, int[] dilations, "
       "bool concat_input, bool[2] needs) -> (Tensor, Tensor)",
       tags);
+  library.def(
+      "generated_dynamic_filter(Tensor x, Tensor y, Tensor weight, Tensor? bias, int[] dilations, "
+      "bool concat_input=False) -> Tensor",
+      tags);
+  library.def(
+      "generated_dynamic_filter_backward(Tensor grad, Tensor x, Tensor y, Tensor weight, "
+      "Tensor? bias, int[] dilations, bool concat_input, bool[4] needs) "
+      "-> (Tensor, Tensor, Tensor, Tensor)",
+      tags);
 }
 
 namespace hdfnet::ops {

@@ -46,7 +46,11 @@ class DynamicFilterBackwardFunction
     const at::AutoDispatchBelowADInplaceOrView below;
     auto [grad_x, grad_kernels] =
         dynamic_filter_backward(grad, x, kernels, dilations, concat_input, needs);
-    return {grad_x, grad_kernels};
+    variable_list wanted;  // a Function's outputs must be defined
+    for (const at::Tensor& gradient : {grad_x, grad_kernels}) {
+      if (gradient.defined()) wanted.push_back(gradient);
+    }
+    return wanted;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -61,7 +65,10 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_autograd(
     at::IntArrayRef dilations, bool concat_input, std::array<bool, 2> needs) {
   const variable_list gradients =
       DynamicFilterBackwardFunction::apply(grad, x, kernels, dilations, concat_input, needs);
-  return {gradients[0], gradients[1]};
+  auto next = gradients.begin();
+  const auto take = [&](bool wanted) { return wanted ? *next++ : at::Tensor(); };
+  const at::Tensor grad_x = take(needs[0]);
+  return {grad_x, take(needs[1])};
 }
 
 TORCH_LIBRARY_IMPL(hdfnet, Autograd, library) {

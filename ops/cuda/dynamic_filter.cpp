@@ -20,8 +20,11 @@ at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
   if (result.numel() == 0) return result;
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
   for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
-    C10_CUDA_CHECK(cuda::launch_filter_strided(
-        cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first), stream));
+    const cuda::FilterArguments arguments =
+        cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first);
+    C10_CUDA_CHECK(cuda::can_run_filter_planes(arguments, nullptr)
+                       ? cuda::launch_filter_planes(arguments, stream)
+                       : cuda::launch_filter_strided(arguments, stream));
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <string>
 
 namespace hdfnet::ops::cuda {
 
@@ -28,6 +29,30 @@ struct FilterArguments {
   int64_t out_stride[4];     // N, C, H, W
   int dilation[kMaxBranches];
 };
+
+/// One launch of either gradient of dynamic_filter. `filter` holds x and kernels; its out is not
+/// used.
+struct FilterGradientArguments {
+  FilterArguments filter;
+  const void* grad;        // of the filter's result
+  int64_t grad_stride[4];  // N, C, H, W
+  void* out;               // the gradient of x, or of kernels
+  int64_t out_stride[6];   // N, C, H, W of x; or N, B, C, K*K, H, W of kernels
+  bool add_to_out;         // for x: the launches before this one did other branches
+};
+
+/// Any strides, any sizes.
+cudaError_t launch_filter_gradient_of_input(const FilterGradientArguments& arguments,
+                                            cudaStream_t stream);
+cudaError_t launch_filter_gradient_of_kernels(const FilterGradientArguments& arguments,
+                                              cudaStream_t stream);
+
+/// Each launch_X may be called only where can_run_X says yes; `why` (may be null) gets the reason
+/// of a no. Launches are asynchronous and return the launch's own error.
+
+/// NCHW with dense planes, K <= 7, not float64.
+bool can_run_filter_planes(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_planes(const FilterArguments& arguments, cudaStream_t stream);
 
 /// Any strides, any sizes; the slowest.
 cudaError_t launch_filter_strided(const FilterArguments& arguments, cudaStream_t stream);

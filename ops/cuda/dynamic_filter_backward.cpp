@@ -1,0 +1,54 @@
+#include <ATen/ops/empty_like.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "cuda/arguments_from_tensors.h"
+
+namespace hdfnet::ops {
+namespace {
+
+std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
+    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& kernels,
+    at::IntArrayRef dilations, bool concat_input, std::array<bool, 2> needs) {
+  const char* op = "hdfnet::dynamic_filter_backward";
+  const auto sizes = check_dynamic_filter<int64_t>(op, x, kernels, dilations);
+  check_filter_gradient(op, grad, x, sizes, concat_input);
+  const c10::cuda::CUDAGuard guard(x.device());
+  at::Tensor grad_x = needs[0] ? at::empty_like(x) : at::Tensor();
+  at::Tensor grad_kernels = needs[1] ? at::empty_like(kernels) : at::Tensor();
+  if (x.numel() == 0) return {grad_x, grad_kernels};
+
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
+    cuda::FilterGradientArguments arguments{};
+    arguments.filter =
+        cuda::filter_arguments(x, kernels, grad, sizes, dilations, concat_input, first);
+    arguments.grad = grad.const_data_ptr();
+    std::copy_n(grad.strides().begin(), 4, arguments.grad_stride);
+    arguments.add_to_out = first > 0;
+    if (needs[0]) {
+      arguments.out = grad_x.mutable_data_ptr();
+      std::copy_n(grad_x.strides().begin(), 4, arguments.out_stride);
+      C10_CUDA_CHECK(cuda::launch_filter_gradient_of_input(arguments, stream));
+    }
+    if (needs[1]) {
+      arguments.out =
+          static_cast<char*>(grad_kernels.mutable_data_ptr()) +
+          first * grad_kernels.stride(1) * static_cast<int64_t>(grad_kernels.element_size());
+      std::copy_n(grad_kernels.strides().begin(), 6, arguments.out_stride);
+      C10_CUDA_CHECK(cuda::launch_filter_gradient_of_kernels(arguments, stream));
+    }
+  }
+  return {grad_x, grad_kernels};
+}
+
+TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
+  library.impl("dynamic_filter_backward", &dynamic_filter_backward_cuda);
+}
+
+}  // namespace
+}  // namespace hdfnet::ops

@@ -1,0 +1,42 @@
+// generated_dynamic_filter on CUDA: turns tensors into arguments and picks the kernel.
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "common/output.h"
+#include "cuda/arguments_from_tensors.h"
+#include "cuda/generated_filter_arguments.h"
+
+namespace hdfnet::ops {
+namespace {
+
+at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& y,
+                                         const at::Tensor& weight,
+                                         const std::optional<at::Tensor>& bias,
+                                         at::IntArrayRef dilations, bool concat_input) {
+  const auto sizes = check_generated_dynamic_filter<int64_t>("hdfnet::generated_dynamic_filter", x,
+                                                             y, weight, bias, dilations);
+  const c10::cuda::CUDAGuard guard(x.device());
+  at::Tensor result = empty_filter_result(x, sizes.filter, concat_input);
+  if (result.numel() == 0) return result;
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  for (int64_t first = 0; first < sizes.filter.branches; first += cuda::kMaxBranches) {
+    const cuda::GeneratedFilterArguments arguments = cuda::generated_filter_arguments(
+        x, y, weight, bias, result, sizes, dilations, concat_input, first);
+    C10_CUDA_CHECK(cuda::can_run_generated_filter_mma(arguments, nullptr)
+                       ? cuda::launch_generated_filter_mma(arguments, stream)
+                       : cuda::launch_generated_filter_scalar(arguments, stream));
+  }
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
+  library.impl("generated_dynamic_filter", &generated_dynamic_filter_cuda);
+}
+
+}  // namespace
+}  // namespace hdfnet::ops

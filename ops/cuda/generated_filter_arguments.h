@@ -1,0 +1,37 @@
+#pragma once
+
+#include "cuda/filter_arguments.h"
+
+namespace hdfnet::ops::cuda {
+
+/// One launch of generated_dynamic_filter. Strides are in elements.
+struct GeneratedFilterArguments {
+  const void* x;
+  const void* y;
+  const void* weight;  // (B, C*K*K, Cy)
+  const void* bias;    // (B, C*K*K), or null
+  void* out;
+  Type type;
+  bool allow_tf32;  // float only
+  int64_t batch, branches, groups, channels, source_channels, height, width;
+  int kernel_size;
+  bool concat_input;
+  int64_t output_channel;
+  int64_t x_stride[4];       // N, C, H, W
+  int64_t y_stride[5];       // N, G, Cy, H, W
+  int64_t weight_stride[3];  // B, C*K*K, Cy
+  int64_t bias_stride[2];    // B, C*K*K
+  int64_t out_stride[4];     // N, C, H, W
+  int dilation[kMaxBranches];
+};
+
+/// Tensor cores: fp16, bf16 and, where TF32 is allowed, float; C a multiple of 16, Cy <= 64 of 8.
+bool can_run_generated_filter_mma(const GeneratedFilterArguments& arguments, std::string* why);
+cudaError_t launch_generated_filter_mma(const GeneratedFilterArguments& arguments,
+                                        cudaStream_t stream);
+
+/// Any sizes, strides and types, in exact arithmetic of the sum's type.
+cudaError_t launch_generated_filter_scalar(const GeneratedFilterArguments& arguments,
+                                           cudaStream_t stream);
+
+}  // namespace hdfnet::ops::cuda

@@ -1,0 +1,153 @@
+// What only a GPU has: streams, graphs, planes beyond 2^31 elements, and each kernel called by
+// itself with guards around its output.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "cuda/arguments_from_tensors.h"
+#include "hdfnet/ops/dynamic_filter.h"
+#include "hdfnet/ops/generated_dynamic_filter.h"
+#include "support.h"
+
+namespace hdfnet::test {
+namespace {
+
+const at::TensorOptions kHalfOnGpu = at::TensorOptions().device(at::kCUDA).dtype(at::kHalf);
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override { HDFNET_REQUIRE_DEVICE(at::kCUDA); }
+};
+
+// The work must be on the current stream: the input gets its values on that stream too, late.
+TEST_F(Cuda, RunsOnTheCurrentStream) {
+  const FilterCase c{4, 16, 80, 80, 3, {1, 3, 5}, false, Layout::kContiguous, Layout::kContiguous};
+  const at::Tensor values = c.make_x(kHalfOnGpu);
+  const at::Tensor kernels = c.make_kernels(kHalfOnGpu);
+  const at::Tensor exact = ops::dynamic_filter_reference(values, kernels, c.dilations);
+  c10::cuda::device_synchronize();
+  const auto stream = c10::cuda::getStreamFromPool();
+  at::Tensor result;
+  {
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    at::Tensor x = at::zeros_like(values);
+    at::Tensor busy = at::randn({4096, 4096}, kHalfOnGpu);
+    for (int i = 0; i < 4; ++i) busy = at::matmul(busy, busy);
+    x.copy_(values);
+    result = ops::dynamic_filter(x, kernels, c.dilations);
+  }
+  stream.synchronize();
+  EXPECT_LT(error_of(result, exact).largest, 0.05);
+}
+
+// A replay must compute from what the inputs hold then, on all paths.
+TEST_F(Cuda, GraphReplaysUseTheInputsOfTheMoment) {
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    for (const bool generated : {false, true}) {
+      const FilterCase c{1, 16, 40, 40, 3, {1, 3, 5}, true, layout, layout};
+      at::Tensor x = c.make_x(kHalfOnGpu);
+      at::Tensor kernels = c.make_kernels(kHalfOnGpu);
+      at::Tensor y = random_map({1, 64, 40, 40}, kHalfOnGpu, layout).unsqueeze(1);
+      const at::Tensor weight = at::randn({3, 144, 64}, kHalfOnGpu) / 8;
+      const auto call = [&] {
+        return generated
+                   ? ops::generated_dynamic_filter(x, y, weight, std::nullopt, c.dilations, true)
+                   : ops::dynamic_filter(x, kernels, c.dilations, true);
+      };
+      const auto reference = [&] {
+        return generated ? ops::generated_dynamic_filter_reference(x, y, weight, std::nullopt,
+                                                                   c.dilations, true)
+                         : ops::dynamic_filter_reference(x, kernels, c.dilations, true);
+      };
+      at::cuda::CUDAGraph graph;
+      at::Tensor result;
+      const auto stream = c10::cuda::getStreamFromPool();
+      {
+        const c10::cuda::CUDAStreamGuard guard(stream);
+        call();
+        stream.synchronize();
+        graph.capture_begin();
+        result = call();
+        graph.capture_end();
+      }
+      for (int round = 0; round < 2; ++round) {
+        x.normal_();
+        kernels.normal_();
+        y.normal_();
+        result.fill_(std::nan(""));
+        c10::cuda::device_synchronize();
+        {
+          const c10::cuda::CUDAStreamGuard guard(stream);
+          graph.replay();
+        }
+        c10::cuda::device_synchronize();
+        EXPECT_LT(error_of(result, reference()).largest, 0.1) << name(layout) << generated;
+      }
+    }
+  }
+}
+
+// Each kernel that can take a case takes it, writes every element, and nothing around the output.
+TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
+  std::mt19937 random(5);
+  int64_t by_planes = 0;
+  for (int64_t i = 0; i < 60 * test_scale(); ++i) {
+    const FilterCase c = random_case(random);
+    if (c.batch == 0) continue;
+    const at::ScalarType type = kTypes[random() % std::size(kTypes)];
+    SCOPED_TRACE(c.describe() + " " + at::toString(type));
+    const at::Tensor x = c.make_x(at::TensorOptions().device(at::kCUDA).dtype(type));
+    const at::Tensor kernels = c.make_kernels(x.options());
+    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, c.dilations);
+    const int64_t channels = (sizes.branches + (c.concat_input ? 1 : 0)) * c.channels;
+    const at::Tensor exact = ops::dynamic_filter_reference(x, kernels, c.dilations, c.concat_input);
+    constexpr int64_t kGuard = 1024;
+    const int64_t count = exact.numel();
+    using Launch = cudaError_t (*)(const ops::cuda::FilterArguments&, cudaStream_t);
+    const std::pair<bool (*)(const ops::cuda::FilterArguments&, std::string*), Launch>
+        kernels_here[] = {{&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
+                          {nullptr, &ops::cuda::launch_filter_strided}};
+    for (const auto& [can_run, launch] : kernels_here) {
+      const at::Tensor guarded = at::full({count + 2 * kGuard}, std::nan(""), x.options());
+      const at::Tensor out =
+          guarded.narrow(0, kGuard, count).view({c.batch, channels, c.height, c.width});
+      const auto arguments =
+          ops::cuda::filter_arguments(x, kernels, out, sizes, c.dilations, c.concat_input, 0);
+      std::string why;
+      if (can_run != nullptr && !can_run(arguments, &why)) {
+        EXPECT_FALSE(why.empty());
+        continue;
+      }
+      by_planes += can_run != nullptr ? 1 : 0;
+      ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
+      EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
+      EXPECT_TRUE(guarded.narrow(0, kGuard + count, kGuard).isnan().all().item<bool>());
+      const double allowed = type == at::kBFloat16 ? 0.3 : type == at::kHalf ? 0.05 : 1e-4;
+      EXPECT_LT(error_of(out, exact).largest, allowed);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(by_planes, 0);
+}
+
+// 2.2e9 taps: offsets beyond 32 bits, in both formats. Compared on the last rows only.
+TEST_F(Cuda, MoreThanTwoToThe31Elements) {
+  const int64_t side = 3000;
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    const FilterCase c{1, 28, side, side, 3, {1}, false, layout, layout};
+    const at::Tensor x = c.make_x(kHalfOnGpu);
+    const at::Tensor kernels = c.make_kernels(kHalfOnGpu);
+    ASSERT_GT(kernels.numel(), int64_t{1} << 31);
+    const at::Tensor result = ops::dynamic_filter(x, kernels, {1});
+    const at::Tensor exact =
+        ops::dynamic_filter_reference(x.narrow(1, 24, 4).narrow(2, side - 8, 8),
+                                      kernels.narrow(2, 24, 4).narrow(4, side - 8, 8), {1});
+    EXPECT_LT(
+        error_of(result.narrow(1, 24, 4).narrow(2, side - 7, 7), exact.narrow(2, 1, 7)).largest,
+        0.05)
+        << name(layout);
+  }
+}
+
+}  // namespace
+}  // namespace hdfnet::test

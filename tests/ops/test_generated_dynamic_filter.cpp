@@ -1,0 +1,181 @@
+#include "hdfnet/ops/dynamic_filter.h"
+#include "hdfnet/ops/generated_dynamic_filter.h"
+#include "support.h"
+
+namespace hdfnet::test {
+namespace {
+
+struct GeneratedCase {
+  int64_t batch, channels, source_channels, groups, height, width, kernel_size;
+  std::vector<int64_t> dilations;
+  bool concat_input, has_bias;
+  Layout x_layout, y_layout;
+
+  std::string describe() const {
+    std::ostringstream text;
+    text << "N " << batch << " C " << channels << " Cy " << source_channels << " G " << groups
+         << " H " << height << " W " << width << " K " << kernel_size << " dilations "
+         << at::IntArrayRef(dilations) << (concat_input ? " concat" : "")
+         << (has_bias ? " bias" : "") << " x " << name(x_layout) << " y " << name(y_layout);
+    return text.str();
+  }
+};
+
+struct GeneratedInputs {
+  at::Tensor x, y, weight;
+  std::optional<at::Tensor> bias;
+};
+
+GeneratedInputs make(const GeneratedCase& c, const at::TensorOptions& options) {
+  const int64_t branches = static_cast<int64_t>(c.dilations.size());
+  const int64_t rows = c.channels * c.kernel_size * c.kernel_size;
+  GeneratedInputs in;
+  in.x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
+  // (N, G, Cy, H, W) as a map of G*Cy channels, viewed.
+  in.y = random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
+             .unflatten(1, {c.groups, c.source_channels});
+  // Scaled so that taps are of the order of one, as a generator's are.
+  in.weight = (at::randn({branches, rows, c.source_channels}, options.dtype(at::kDouble)) /
+               std::sqrt(static_cast<double>(c.source_channels)))
+                  .to(options.dtype());
+  if (c.has_bias) in.bias = at::randn({branches, rows}, options);
+  return in;
+}
+
+// What PyTorch users write: the taps by a matrix product, then unfold; all in the arguments' type.
+at::Tensor generated_by_unfold(const GeneratedInputs& in, at::IntArrayRef dilations,
+                               bool concat_input) {
+  std::vector<at::Tensor> branches;
+  const at::Tensor source = in.y.flatten(3).contiguous();
+  for (int64_t b = 0; b < in.weight.size(0); ++b) {
+    at::Tensor taps =
+        at::matmul(in.weight[b], source.select(1, in.y.size(1) == 1 ? 0 : b).contiguous());
+    if (in.bias.has_value()) taps = at::add(taps, (*in.bias)[b].unsqueeze(1));
+    branches.push_back(taps);
+  }
+  const int64_t channels = in.x.size(1);
+  const at::Tensor kernels = at::stack(branches, 1)
+                                 .view({in.x.size(0), in.weight.size(0), channels,
+                                        in.weight.size(1) / channels, in.x.size(2), in.x.size(3)});
+  return filter_by_unfold(in.x, kernels, dilations, concat_input);
+}
+
+class GeneratedDynamicFilter : public testing::TestWithParam<at::DeviceType> {
+ protected:
+  void SetUp() override { HDFNET_REQUIRE_DEVICE(GetParam()); }
+  at::TensorOptions options(at::ScalarType type) const {
+    return at::TensorOptions().device(GetParam()).dtype(type);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, GeneratedDynamicFilter, testing::Values(at::kCPU, at::kCUDA),
+                         [](const auto& instance) {
+                           return instance.param == at::kCPU ? std::string("Cpu")
+                                                             : std::string("Cuda");
+                         });
+
+void expect_correct(const GeneratedCase& c, const at::TensorOptions& options) {
+  const std::string type = at::toString(c10::typeMetaToScalarType(options.dtype()));
+  SCOPED_TRACE(c.describe() + " " + type);
+  const GeneratedInputs in = make(c, options);
+  const at::Tensor got =
+      ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations, c.concat_input);
+  EXPECT_TRUE(got.is_contiguous(in.x.suggest_memory_format()));
+  if (in.x.numel() == 0) {
+    EXPECT_EQ(got.numel(), 0);
+    return;
+  }
+  const at::Tensor exact = ops::generated_dynamic_filter_reference(in.x, in.y, in.weight, in.bias,
+                                                                   c.dilations, c.concat_input);
+  EXPECT_TRUE(as_good_as(got, generated_by_unfold(in, c.dilations, c.concat_input), exact));
+}
+
+GeneratedCase random_generated_case(std::mt19937& random) {
+  const FilterCase f = random_case(random);
+  const auto pick = [&](auto... values) {
+    const std::vector<int64_t> all = {static_cast<int64_t>(values)...};
+    return all[random() % all.size()];
+  };
+  GeneratedCase c{};
+  c.batch = f.batch;
+  c.channels = pick(1, 3, 8, 16, 16, 32, 48);
+  c.source_channels = pick(1, 7, 8, 16, 24, 64, 64, 65, 100);
+  c.groups = random() % 2 == 0 ? 1 : static_cast<int64_t>(f.dilations.size());
+  c.height = f.height;
+  c.width = f.width;
+  c.kernel_size = pick(1, 3, 3, 3, 5, 7);
+  c.dilations = f.dilations;
+  c.concat_input = f.concat_input;
+  c.has_bias = random() % 2 == 0;
+  c.x_layout = f.x_layout;
+  c.y_layout = random() % 3 == 0 ? kLayouts[random() % std::size(kLayouts)] : f.x_layout;
+  return c;
+}
+
+TEST_P(GeneratedDynamicFilter, RandomSweep) {
+  std::mt19937 random(3);
+  for (int64_t i = 0; i < 60 * test_scale(); ++i) {
+    const GeneratedCase c = random_generated_case(random);
+    expect_correct(c, options(kTypes[random() % std::size(kTypes)]));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(GeneratedDynamicFilter, ShapesOfTheNetworkAndOfTheSharedGenerator) {
+  for (const at::ScalarType type : kTypes) {
+    for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+      expect_correct({2, 16, 64, 3, 20, 20, 3, {1, 3, 5}, false, true, layout, layout},
+                     options(type));
+      expect_correct({1, 64, 64, 1, 33, 35, 3, {1, 3, 5}, true, false, layout, layout},
+                     options(type));
+      expect_correct({1, 16, 64, 1, 30, 24, 5, {1, 2}, true, true, layout, layout}, options(type));
+    }
+  }
+}
+
+// A tap that is infinite where x is outside of its plane gives NaN, as with padding.
+TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    GeneratedInputs in = make(
+        {1, 16, 64, 1, 12, 14, 3, {1, 3}, false, true, Layout::kContiguous, Layout::kContiguous},
+        options(type));
+    in.y[0][0][3][0][0] = std::numeric_limits<double>::infinity();
+    in.x[0][2][7][7] = std::nan("");
+    const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
+                               .to(at::kCPU, at::kDouble);
+    const at::Tensor expected =
+        ops::generated_dynamic_filter_reference(in.x, in.y, in.weight, in.bias, {1, 3});
+    EXPECT_TRUE(at::equal(got.isnan(), expected.isnan()));
+    EXPECT_TRUE(got[0][0][0][0].isnan().item<bool>());
+  }
+}
+
+// With TF32 allowed, float32 may lose what PyTorch's TF32 product loses, no more than twice.
+TEST(GeneratedDynamicFilterTf32, IsAsGoodAsPyTorchsTf32) {
+  HDFNET_REQUIRE_DEVICE(at::kCUDA);
+  const auto float32 = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    for (const int64_t k : {3, 5}) {
+      const GeneratedCase c{2, 32, 64, 1, 40, 50, k, {1, 3}, true, true, layout, layout};
+      const GeneratedInputs in = make(c, float32);
+      at::globalContext().setAllowTF32CuBLAS(true);
+      const at::Tensor got =
+          ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations, true);
+      const at::Tensor peer = generated_by_unfold(in, c.dilations, true);
+      at::globalContext().setAllowTF32CuBLAS(false);
+      const at::Tensor exact = ops::generated_dynamic_filter_reference(in.x, in.y, in.weight,
+                                                                       in.bias, c.dilations, true);
+      EXPECT_TRUE(as_good_as(got, peer, exact)) << c.describe();
+    }
+  }
+}
+
+TEST(GeneratedDynamicFilterMeta, GivesTheShapeWithoutComputing) {
+  const auto meta = at::TensorOptions().device(at::kMeta).dtype(at::kFloat);
+  const at::Tensor result = ops::generated_dynamic_filter(
+      at::empty({2, 16, 20, 30}, meta), at::empty({2, 3, 64, 20, 30}, meta),
+      at::empty({3, 16 * 9, 64}, meta), at::empty({3, 16 * 9}, meta), {1, 3, 5});
+  EXPECT_EQ(result.sizes(), at::IntArrayRef({2, 48, 20, 30}));
+}
+
+}  // namespace
+}  // namespace hdfnet::test
