@@ -107,19 +107,38 @@ YAML::Node parse(const std::string& yaml, const std::string& source) {
   }
 }
 
-void emit_text(YAML::Emitter& out, const std::string& text) {
+/// The value as YAML that reads back to the same text.
+std::string yaml_scalar(const std::string& text) {
+  if (text.empty()) return "null";
+  YAML::Emitter out;
   // YAML is Unicode; a path that is not goes in as bytes.
   if (!is_utf8(text)) {
     out << YAML::Binary(reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    return;
+    return out.c_str();
   }
-  // Quotes unless the text is plainly a word or a number, so that no reader takes `none`, `1:2` or
-  // a Windows path for something else.
+  // Quotes unless the text is plainly a word or a number, so that no reader takes `1:2`, `a: b` or
+  // a comment's sign for something else.
   const bool plain = text.find_first_not_of(
                          "0123456789abcdefghijklmnopqrstuvwxyz"
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ_./") == std::string::npos;
   if (!plain) out << YAML::DoubleQuoted;
   out << text;
+  return out.c_str();
+}
+
+/// A comment of lines of at most 100 characters.
+std::string comment(const std::string& text) {
+  constexpr std::size_t width = 98;
+  std::string result, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      result += "# " + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return result + "# " + line + "\n";
 }
 
 }  // namespace
@@ -156,26 +175,17 @@ void apply_config_file(const std::filesystem::path& file, Options& options) {
 }
 
 std::string print_config(const Options& options) {
-  YAML::Emitter out;
-  std::string group;
-  out << YAML::BeginMap;
+  std::string text, group;
   for (const OptionSpec& spec : option_table()) {
     if (!spec.in_file) continue;
     if (spec.group != group) {
-      out << YAML::Comment((group.empty() ? "" : "\n# ") + spec.group);
-      if (group.empty()) out << YAML::Newline;
       group = spec.group;
+      text += (text.empty() ? "#### " : "\n#### ") + group + "\n";
     }
-    const std::string text = spec.get(options);
-    out << YAML::Key << spec.name << YAML::Value;
-    if (text.empty()) {
-      out << YAML::Null;
-    } else {
-      emit_text(out, text);
-    }
+    text += "\n" + comment(spec.value.empty() ? spec.help : spec.value + ": " + spec.help);
+    text += spec.name + ": " + yaml_scalar(spec.get(options)) + "\n";
   }
-  out << YAML::EndMap;
-  return std::string(out.c_str()) + "\n";
+  return text;
 }
 
 }  // namespace hdfnet::app

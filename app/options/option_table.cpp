@@ -54,6 +54,10 @@ void check_bit_depth(const std::string& text) {
   if (text != "8" && text != "16") throw ValueError("'" + text + "' is not one of 8 or 16");
 }
 
+void check_given(const std::string& text) {
+  if (text.empty()) throw ValueError("a path is needed");
+}
+
 void check_positive(const std::string& text) {
   int value = 0;
   parse_value(text, value);
@@ -118,7 +122,9 @@ std::vector<OptionSpec> network_options() {
 
 std::vector<OptionSpec> output_options() {
   return {
-      option("out", "PATH", &Options::out, "output folder, or a .png file for a single pair"),
+      checked(
+          option("out", "PATH", &Options::out, "output folder, or a .png file for a single pair"),
+          check_given),
       option("save", "KIND[,KIND...]", &Options::save,
              "what to write of map, overlay, cutout, heatmap and mask"),
       option("threshold", "T|otsu|none", &Options::threshold,

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "network.h"
+
+namespace hdfnet::app::test {
+
+/// What fake networks do, and what was asked of them; shared by all that a provider makes.
+struct FakeBehaviour {
+  /// Changes a map before it is returned; arguments: precision, map. Null: the map is the depth.
+  std::function<void(const std::string&, std::span<float>)> alter;
+  /// Called at each forward with the batch's size; may throw or wait.
+  std::function<void(int)> before_forward;
+  std::vector<std::string> gpus;       ///< `all` and `auto` use them; empty: CPU only
+  std::vector<Precision> unsupported;  ///< make() throws for these
+  std::string unused_gpu;
+
+  std::mutex mutex;
+  std::vector<int> batches;       ///< sizes in the order of the calls
+  std::vector<std::string> made;  ///< "device precision ddpm"
+  int loads = 0;
+  int measured_passes = 0;
+};
+
+/// A network whose saliency map is the depth it is given, so that every result can be foretold.
+class FakeNetwork final : public Network {
+ public:
+  FakeNetwork(FakeBehaviour& behaviour, const NetworkRequest& request);
+  const NetworkInfo& info() const override { return info_; }
+  std::shared_ptr<float[]> allocate(std::size_t count) const override;
+  Maps forward(const BatchView& batch) override;
+  NetworkTimes measure(const BatchView& batch, int passes) override;
+  std::optional<Ceilings> measure_ceilings() override { return Ceilings{1e12, 1e11}; }
+
+ private:
+  FakeBehaviour& behaviour_;
+  NetworkInfo info_;
+};
+
+class FakeProvider final : public NetworkProvider {
+ public:
+  FakeBehaviour behaviour;
+
+  std::vector<std::string> devices(const std::string& wanted) override;
+  std::string unused_gpu() const override { return behaviour.unused_gpu; }
+  void load(const std::filesystem::path& weights) override;
+  std::string weights_sha256() override { return "cafe"; }
+  void set_threads(int) override {}
+  std::unique_ptr<Network> make(const NetworkRequest& request) override;
+  std::unique_ptr<Network> make_archive(const std::string& device) override;
+  std::vector<std::pair<std::string, std::string>> versions() const override {
+    return {{"fake library", "1.2"}};
+  }
+};
+
+}  // namespace hdfnet::app::test
