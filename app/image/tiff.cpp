@@ -292,6 +292,17 @@ void read_tiles(const Source& source, const TiffFile& file, const Layout& layout
   }
 }
 
+/// libtiff reads a strip or tile of no bytes as success without pixels; such a file is cut off.
+void refuse_missing_blocks(const Source& source, const TiffFile& file) {
+  const std::uint32_t count =
+      TIFFIsTiled(file.get()) ? TIFFNumberOfTiles(file.get()) : TIFFNumberOfStrips(file.get());
+  for (std::uint32_t block = 0; block < count; ++block) {
+    if (TIFFGetStrileByteCount(file.get(), block) == 0) {
+      source.fail("is a damaged or truncated TIFF: some of its strips or tiles are missing.");
+    }
+  }
+}
+
 cv::Mat read_samples(const Source& source, const TiffFile& file, const Layout& layout) {
   constexpr int kMostSamples = 16;
   if (layout.samples < 1 || layout.samples > kMostSamples) {
@@ -299,6 +310,7 @@ cv::Mat read_samples(const Source& source, const TiffFile& file, const Layout& l
   }
   const int type = CV_MAKETYPE(storage_depth(source, layout), layout.samples);
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+  refuse_missing_blocks(source, file);
   if (std::uint64_t{layout.width} * layout.height * CV_ELEM_SIZE(type) > kMostBytes) {
     fail_as_unsupported(source, "more than 4 GiB of samples");
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <opencv2/core.hpp>
 
@@ -83,6 +84,18 @@ TEST(Damaged, TruncatedPngIsNamed) {
   const std::vector<std::byte> whole = read_bytes(data_folder() / "rgb.png");
   const std::string error = rgb_error(span_of(whole).first(whole.size() - 60), "x.png");
   EXPECT_NE(error.find("'x.png' is a damaged or truncated PNG"), std::string::npos) << error;
+}
+
+TEST(Damaged, TiffWithFewerStripsThanItsHeightNeedsIsNamed) {
+  std::vector<std::byte> bytes = read_bytes(data_folder() / "exif_1.tif");
+  if (!this_build_reads(bytes)) GTEST_SKIP() << "this build reads no TIFF";
+  // The directory's entry of ImageLength (tag 257): 18 rows become 180.
+  const std::vector<std::byte> entry = bytes_of({"\x01\x01\x04\0\x01\0\0\0\x12", 9});
+  const auto at = std::search(bytes.begin(), bytes.end(), entry.begin(), entry.end());
+  ASSERT_NE(at, bytes.end());
+  at[8] = std::byte{180};
+  const std::string error = rgb_error(bytes, "x.tif");
+  EXPECT_NE(error.find("'x.tif' is a damaged or truncated TIFF"), std::string::npos) << error;
 }
 
 TEST(Damaged, PngWithoutEndChunkIsWholeAndWarned) {
