@@ -90,45 +90,42 @@ __device__ __forceinline__ unsigned short load_once(const unsigned short* addres
   return value;
 }
 
-/// The rows of taps of one pixel (pair), requested kAhead rows before they are used.
+/// The taps of one pixel (pair). A row's registers are asked to fill with the next pixel's taps as
+/// soon as they have been used, so that about K*K words a lane are on their way at any time: the
+/// memory's latency under load takes some 60 KB in flight on each multiprocessor.
 template <typename T, int kVector, int kK>
-struct TapRows {
+struct Taps {
   using Bits = typename Word<T, kVector>::Bits;
-  static constexpr int kAhead = kK <= 3 ? kK : 2;
   Bits taps[kK][kK];
 
-  __device__ void request(int row, const T* address, int64_t stride) {
+  __device__ __forceinline__ void request(int row, const T*& address, int64_t stride) {
 #pragma unroll
     for (int column = 0; column < kK; ++column) {
-      taps[row][column] =
-          load_once(reinterpret_cast<const Bits*>(address + (row * kK + column) * stride));
+      taps[row][column] = load_once(reinterpret_cast<const Bits*>(address));
+      address += stride;
     }
-  }
-  __device__ void request_first(const T* address, int64_t stride) {
-#pragma unroll
-    for (int row = 0; row < kAhead; ++row) request(row, address, stride);
   }
 };
 
-/// The filtered value of one pixel (pair). `source` is where tap 0 reads in the tile. Taps of odd
-/// columns start at an odd element where the dilation is odd: kOdd says so at compile time.
+/// The filtered value of one pixel (pair), from taps requested before; requests those of the pixel
+/// at `next` unless that is null. `source` is where tap 0 reads in the tile. Taps of odd columns
+/// start at an odd element where the dilation is odd: kOdd says so at compile time.
 template <typename T, int kVector, int kK, bool kOdd>
-__device__ __forceinline__ void filter_pixel(TapRows<T, kVector, kK>& rows, const T* address,
-                                             int64_t stride, const T* source, int pitch,
+__device__ __forceinline__ void filter_pixel(Taps<T, kVector, kK>& taps, const T* next,
+                                             int64_t stride, const T* source, int row_step,
                                              int dilation, float (&sum)[kVector]) {
   using W = Word<T, kVector>;
 #pragma unroll
   for (int v = 0; v < kVector; ++v) sum[v] = 0;
 #pragma unroll
   for (int row = 0; row < kK; ++row) {
-    if (row + rows.kAhead < kK) rows.request(row + rows.kAhead, address, stride);
     float row_sum[kVector] = {};
 #pragma unroll
     for (int column = 0; column < kK; ++column) {
       float tap[kVector];
       float value[kVector];
-      W::unpack(rows.taps[row][column], tap);
-      const T* from = source + row * dilation * pitch + column * dilation;
+      W::unpack(taps.taps[row][column], tap);
+      const T* from = source + column * dilation;
       if (kVector == 1 || !kOdd || (kK / 2 + column) % 2 == 0) {
         W::unpack(*reinterpret_cast<const typename W::Bits*>(from), value);
       } else {
@@ -138,6 +135,8 @@ __device__ __forceinline__ void filter_pixel(TapRows<T, kVector, kK>& rows, cons
 #pragma unroll
       for (int v = 0; v < kVector; ++v) row_sum[v] = fmaf(value[v], tap[v], row_sum[v]);
     }
+    source += row_step;
+    if (next != nullptr) taps.request(row, next, stride);
 #pragma unroll
     for (int v = 0; v < kVector; ++v) sum[v] += row_sum[v];
   }
@@ -202,10 +201,14 @@ __global__ void __launch_bounds__(kThreads)
   };
 
   // Ask for the first taps before the tile is filled, so that both waits overlap.
-  TapRows<T, kVector, kK> ahead;
+  Taps<T, kVector, kK> in_flight;
   int row, column;
   int pixel = pixel_of(threadIdx.x, row, column);
-  if (pixel >= 0) ahead.request_first(taps + pixel, stride);
+  if (pixel >= 0) {
+    const T* address = taps + pixel;
+#pragma unroll
+    for (int r = 0; r < kK; ++r) in_flight.request(r, address, stride);
+  }
 
   const int fill_words = tiling.pitch / kVector;
   const int fill_count = (rows + 2 * reach) * fill_words;
@@ -224,16 +227,23 @@ __global__ void __launch_bounds__(kThreads)
 
   const auto run = [&](auto odd) {
     for (int i = threadIdx.x; i < count; i += kThreads) {
-      if (i != static_cast<int>(threadIdx.x)) {
-        pixel = pixel_of(i, row, column);
-        if (pixel >= 0) ahead.request_first(taps + pixel, stride);
+      int next_row, next_column;
+      const int next = pixel_of(i + kThreads, next_row, next_column);
+      if (pixel >= 0) {
+        float sum[kVector];
+        filter_pixel<T, kVector, kK, decltype(odd)::value>(
+            in_flight, next >= 0 ? taps + next : nullptr, stride,
+            tile + row * tiling.pitch + column + tiling.margin - reach, dilation * tiling.pitch,
+            dilation, sum);
+        *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
+      } else if (next >= 0) {  // past the right edge of the plane here, but not in the next step
+        const T* address = taps + next;
+#pragma unroll
+        for (int r = 0; r < kK; ++r) in_flight.request(r, address, stride);
       }
-      if (pixel < 0) continue;
-      float sum[kVector];
-      filter_pixel<T, kVector, kK, decltype(odd)::value>(
-          ahead, taps + pixel, stride, tile + row * tiling.pitch + column + tiling.margin - reach,
-          tiling.pitch, dilation, sum);
-      *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
+      pixel = next;
+      row = next_row;
+      column = next_column;
     }
   };
   if (dilation % 2 != 0) {
@@ -279,8 +289,9 @@ Tiling tiling_of(const FilterArguments& a, int vector) {
   const int64_t steps_in_plane = ceil_div(a.width * a.height, kThreads * vector);
   int64_t steps = 8;
   while (steps > 1 && planes * ceil_div(steps_in_plane, steps) < 512) steps /= 2;
-  const int rows = ceil_div(steps * kThreads * vector, t.columns);
-  t.rows = rows < a.height ? rows : static_cast<int>(a.height);
+  // Rounded down: a step for a few pixels more costs as much as a full one.
+  const int64_t rows = steps * kThreads * vector / t.columns;
+  t.rows = static_cast<int>(rows < 1 ? 1 : rows < a.height ? rows : a.height);
   t.tiles_down = ceil_div(a.height, t.rows);
   t.rows = ceil_div(a.height, t.tiles_down);
   return t;

@@ -7,14 +7,17 @@
 //   y       B operand: 64 channels of a warp's pixels stay in registers across taps and channels
 //   groups weight  A operand: 16 channels' taps lie in shared memory, row t*16 + m for mma row m
 //   bias    the accumulator's start
-//   x       a tile with its halo in shared memory, channels innermost, so that any shift is a whole
-//           pixel away. mma rows m and m + 8 are channels 2m and 2m + 1: a thread's two channels
-//           are one access.
+//   x       a tile with its halo in shared memory, zeros around the plane, so any shift is a plain
+//   read.
+//           channels_last: channels innermost, and mma rows m and m + 8 are channels 2m and 2m + 1,
+//           so a thread's two channels are one access. NCHW: one plane a channel, mma row m is
+//           channel m, and a thread's two columns of the result are neighbouring pixels.
 // The order of k (y's channels) within a product is free, so each thread takes 16 neighbouring
 // ones: its share of y (channels_last) and of weight are 16-byte accesses and no ldmatrix is
-// needed. Block: 8 warps, a tile of 16 columns x 16 rows (8 rows for float) of one branch, looping
-// over groups of 16 channels; blocks walk over tiles and reload weights only when the channel group
-// changes. FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once
+// needed. Block: 8 warps, a tile of 16 columns x 16 rows (8 rows for float) of one branch. It walks
+// over tiles and groups of 16 channels; while one is computed, the next one's x and weights are on
+// their way to the other half of shared memory (cp.async). Filling without that took two thirds of
+// the time. FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once
 // (the halo and the weights come from the L2). Bound by: tensor cores and shared memory about
 // equally. Figures: ops/README.md.
 #include "cuda/generated_filter_arguments.h"
@@ -26,9 +29,10 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kTileColumns = 16;
-constexpr int kGroup = 16;   // channels of one mma
-constexpr int kSource = 64;  // channels of y; fewer are filled up with zeros
-constexpr int kSharedLimit = 200 * 1024;
+constexpr int kGroup = 16;                // channels of one mma
+constexpr int kSource = 64;               // channels of y; fewer are filled up with zeros
+constexpr int kSharedLimit = 200 * 1024;  // of a block; can_run also asks the device
+constexpr int kSharedReserved = 1024;     // by the driver, for each block
 
 /// What differs between types: widths, pitches (in 4-byte words) and the mma itself.
 template <typename T>
@@ -46,18 +50,66 @@ struct Traits<float> {
   static constexpr int kChunk = 4;
 };
 
-/// Words from one pixel of the tile of x to the next. The padded ones keep the 4 pixels that a
-/// quarter warp reads at once in separate banks.
-template <typename T, bool kChannelsLast>
-inline constexpr int pixel_pitch = sizeof(T) == 4  ? 24
-                                   : kChannelsLast ? 8
-                                                   : 12;
+/// Words from one pixel of a channels_last tile to the next: the 4 pixels that a quarter warp reads
+/// at once lie in separate banks.
+template <typename T>
+inline constexpr int pixel_pitch = sizeof(T) == 4 ? 24 : 8;
 
-/// Which of the 8 pixels of a column tile an mma column is. Where pixels lie apart in memory (NCHW
-/// of two-byte types) a thread's two columns stay neighbours, to be stored as one word.
+/// Which of the 8 pixels of a column tile an mma column is. Two-byte NCHW keeps a thread's two
+/// columns neighbours, so that they are read and stored as one word.
 template <typename T, bool kChannelsLast>
 __device__ __forceinline__ int pixel_of_column(int column) {
   return sizeof(T) == 2 && !kChannelsLast ? column : (column & 1) * 4 + (column >> 1);
+}
+
+/// The mma row that computes a channel of the group.
+template <bool kChannelsLast>
+__device__ __forceinline__ int row_of_channel(int channel) {
+  return kChannelsLast ? channel / 2 + channel % 2 * 8 : channel;
+}
+
+/// The tile of x in shared memory, in elements (NCHW) and words.
+struct TileLayout {
+  int rows, columns;  // with the halo
+  int margin;         // NCHW: elements left of the tile, even so that words stay whole
+  int row_pitch;      // NCHW: elements
+  int plane_pitch;    // NCHW: elements; 4 words from a multiple of 8, to spread 8 planes over the
+                      // banks
+  int words;
+
+  __host__ __device__ TileLayout(int tile_rows, int reach, bool channels_last, int element_size) {
+    rows = tile_rows + 2 * reach;
+    columns = kTileColumns + 2 * reach;
+    const int in_word = 4 / element_size;
+    margin = (reach + in_word - 1) / in_word * in_word;
+    row_pitch = kTileColumns + 2 * margin;
+    const int plane_words = (rows * row_pitch / in_word + 3) / 8 * 8 + 4;
+    plane_pitch = plane_words * in_word;
+    words = channels_last ? rows * columns * (element_size == 4 ? 24 : 8) : kGroup * plane_words;
+  }
+};
+
+/// Starts copying to shared memory; `real` false gives zeros (the address is not read then).
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool real) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = real ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  }
+#endif
+}
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
@@ -130,11 +182,18 @@ __device__ __forceinline__ void store_pair(T* to, float first, float second) {
 struct Geometry {
   int tile_rows;
   int tiles_down, tiles_across;
-  int halo_columns;  // kTileColumns + 2 * largest reach
-  unsigned tiles;    // of the whole batch
-  bool vector_y;     // y may be read 16 bytes at a time
-  bool vector_x;
+  unsigned tiles;         // of the whole batch
+  int tile_words;         // of the largest reach
+  bool vector_y;          // y may be read 16 bytes at a time
+  bool vector_x;          // x may be copied 16 bytes (channels_last) or one word (NCHW) at a time
   bool pairs_of_columns;  // out may be written two columns at a time
+};
+
+/// A tile and a channel group of the block's walk.
+struct Step {
+  int row0, column0;
+  int64_t n;
+  int group;
 };
 
 template <typename T, bool kChannelsLast, int kK>
@@ -143,50 +202,124 @@ __global__ void __launch_bounds__(kThreads, 2)
                          const __grid_constant__ Geometry geometry) {
   using Tr = Traits<T>;
   constexpr int kTiles = Tr::kPixelTiles;
-  constexpr int kPixelPitch = pixel_pitch<T, kChannelsLast>;
+  constexpr int kPixelPitch = pixel_pitch<T>;
   constexpr int kRowsOfWarp = kTiles / 2;
-  constexpr int kElementsInWord = 4 / static_cast<int>(sizeof(T));
+  constexpr int kInWord = 4 / static_cast<int>(sizeof(T));
   constexpr int kColumnsAtOnce = kK > 0 ? kK : 1;
   constexpr int kChunks = 16 / Tr::kChunk;  // 16-byte accesses to a thread's 16 channels of y
   const int k = kK > 0 ? kK : a.kernel_size;
   const int taps = k * k;
+  const int groups = static_cast<int>(a.channels / kGroup);
 
   extern __shared__ __align__(16) unsigned shared[];
-  unsigned* const weights = shared;  // [taps*16][kWeightPitch]
-  float* const biases = reinterpret_cast<float*>(weights + taps * kGroup * Tr::kWeightPitch);
-  unsigned* const tile = reinterpret_cast<unsigned*>(biases + taps * kGroup);
+  const int weight_words = taps * kGroup * Tr::kWeightPitch;
+  unsigned* const weights = shared;  // one or two of [taps*16][kWeightPitch]
+  float* const biases = reinterpret_cast<float*>(weights + (groups == 1 ? 1 : 2) * weight_words);
+  unsigned* const tiles = reinterpret_cast<unsigned*>(biases + groups * taps * kGroup);  // two
 
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   const int g = lane / 4;     // mma row (and row + 8); column of the B operand
   const int quad = lane % 4;  // share of k; columns 2*quad and 2*quad + 1 of the result
+  const int half_warp = threadIdx.x / 16;
+  const int half_lane = threadIdx.x % 16;
   const int b = blockIdx.y;
   const int dilation = a.dilation[b];
   const int reach = k / 2 * dilation;
-  const int halo_columns = kTileColumns + 2 * reach;
-  const int halo_rows = geometry.tile_rows + 2 * reach;
+  const TileLayout layout(geometry.tile_rows, reach, kChannelsLast, sizeof(T));
   const int height = static_cast<int>(a.height);
   const int width = static_cast<int>(a.width);
-  const int channel_groups = static_cast<int>(a.channels / kGroup);
   const int source_channels = static_cast<int>(a.source_channels);
   const T* const weight = static_cast<const T*>(a.weight) + b * a.weight_stride[0];
-  int loaded_group = -1;
 
-  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x) {
-    unsigned rest = job;
-    const int column0 = rest % geometry.tiles_across * kTileColumns;
-    rest /= geometry.tiles_across;
-    const int row0 = rest % geometry.tiles_down * geometry.tile_rows;
-    const int64_t n = rest / geometry.tiles_down;
+  const auto step_of = [&](unsigned job, int group) {
+    Step step{};
+    step.column0 = job % geometry.tiles_across * kTileColumns;
+    job /= geometry.tiles_across;
+    step.row0 = job % geometry.tiles_down * geometry.tile_rows;
+    step.n = job / geometry.tiles_down;
+    step.group = group;
+    return step;
+  };
 
-    // This thread's share of y: 16 channels of one pixel of each column tile.
-    unsigned source[kTiles][Tr::kSourceWords / 4];
-    const T* const y =
-        static_cast<const T*>(a.y) + n * a.y_stride[0] + (a.groups == 1 ? 0 : b * a.y_stride[1]);
+  const auto copy_weights = [&](int group, unsigned* to) {
+    constexpr int kChunksInRow = kSource / Tr::kChunk;
+    const int chunk = threadIdx.x % kChunksInRow;
+    const bool real = chunk * Tr::kChunk < source_channels;
+    const T* const from = weight +
+                          static_cast<int64_t>(group) * kGroup * taps * a.weight_stride[1] +
+                          (real ? chunk * Tr::kChunk : 0);
+    for (int row = threadIdx.x / kChunksInRow; row < taps * kGroup;
+         row += kThreads / kChunksInRow) {
+      const int channel = row / taps;
+      const int tap = row - channel * taps;
+      copy_async<16>(
+          to + (tap * kGroup + row_of_channel<kChannelsLast>(channel)) * Tr::kWeightPitch +
+              chunk * 4,
+          from + row * a.weight_stride[1], real);
+    }
+  };
+
+  const auto copy_tile = [&](const Step& step, unsigned* tile) {
+    const T* const x = static_cast<const T*>(a.x) + step.n * a.x_stride[0] +
+                       static_cast<int64_t>(step.group) * kGroup * a.x_stride[1];
+    if constexpr (kChannelsLast) {
+      constexpr int kChunksOfPixel = kGroup / Tr::kChunk;
+      for (int r = half_warp; r < layout.rows; r += kThreads / 16) {
+        const int row = step.row0 - reach + r;
+        const bool row_inside = row >= 0 && row < height;
+        for (int i = half_lane; i < layout.columns * kChunksOfPixel; i += 16) {
+          const int chunk = i % kChunksOfPixel;
+          const int c = i / kChunksOfPixel;
+          const int column = step.column0 - reach + c;
+          const bool inside = row_inside && column >= 0 && column < width;
+          const T* const from = x + (inside ? row * a.x_stride[2] + column * a.x_stride[3] : 0);
+          unsigned* const to = tile + (r * layout.columns + c) * kPixelPitch + chunk * 4;
+          if (geometry.vector_x) {
+            copy_async<16>(to, from + chunk * Tr::kChunk, inside);
+          } else {
+            for (int e = 0; e < Tr::kChunk; ++e) {
+              reinterpret_cast<T*>(to)[e] =
+                  inside ? from[(chunk * Tr::kChunk + e) * a.x_stride[1]] : from_sum<T>(0.f);
+            }
+          }
+        }
+      }
+    } else {
+      // Each half warp has a channel.
+      T* const plane = reinterpret_cast<T*>(tile) + half_warp * layout.plane_pitch;
+      const T* const from_plane = x + half_warp * a.x_stride[1];
+#pragma unroll 2
+      for (int r = 0; r < layout.rows; ++r) {
+        const int row = step.row0 - reach + r;
+        const bool row_inside = row >= 0 && row < height;
+        for (int c = half_lane * kInWord; c < layout.row_pitch; c += 16 * kInWord) {
+          const int column = step.column0 - layout.margin + c;
+          T* const to = plane + r * layout.row_pitch + c;
+          if (geometry.vector_x) {
+            const bool inside = row_inside && column >= 0 && column < width;
+            copy_async<4>(to, from_plane + (inside ? row * a.x_stride[2] + column : 0), inside);
+          } else {
+            for (int e = 0; e < kInWord; ++e) {
+              const bool inside = row_inside && column + e >= 0 && column + e < width;
+              to[e] = inside ? from_plane[row * a.x_stride[2] + (column + e) * a.x_stride[3]]
+                             : from_sum<T>(0.f);
+            }
+          }
+        }
+      }
+    }
+  };
+
+  // This thread's share of y: 16 channels of one pixel of each column tile.
+  unsigned source[kTiles][Tr::kSourceWords / 4];
+  const auto read_source = [&](const Step& step) {
+    const T* const y = static_cast<const T*>(a.y) + step.n * a.y_stride[0] +
+                       (a.groups == 1 ? 0 : b * a.y_stride[1]);
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      const int row = row0 + warp * kRowsOfWarp + j / 2;
-      const int column = column0 + j % 2 * 8 + pixel_of_column<T, kChannelsLast>(g);
+      const int row = step.row0 + warp * kRowsOfWarp + j / 2;
+      const int column = step.column0 + j % 2 * 8 + pixel_of_column<T, kChannelsLast>(g);
       const bool inside = row < height && column < width;
       const T* const pixel = y + row * a.y_stride[3] + column * a.y_stride[4];
 #pragma unroll
@@ -223,117 +356,94 @@ __global__ void __launch_bounds__(kThreads, 2)
         source[j][4 * q + 3] = bits.w;
       }
     }
+  };
 
-    for (int group = 0; group < channel_groups; ++group) {
-      __syncthreads();  // nobody reads the previous tile or weights any more
-      if (loaded_group != group) {
-        constexpr int kChunksInRow = kSource / Tr::kChunk;
-        for (int i = threadIdx.x; i < taps * kGroup * kChunksInRow; i += kThreads) {
-          const int chunk = i % kChunksInRow;
-          const int row = i / kChunksInRow;  // of weight, counted from the group's first
-          const int channel = row / taps;
-          const int tap = row - channel * taps;
-          uint4 bits = make_uint4(0, 0, 0, 0);
-          if (chunk * Tr::kChunk < source_channels) {
-            bits = as_operand<T>(__ldg(reinterpret_cast<const uint4*>(
-                weight + (static_cast<int64_t>(group) * kGroup * taps + row) * a.weight_stride[1] +
-                chunk * Tr::kChunk)));
-          }
-          const int mma_row = channel / 2 + channel % 2 * 8;
-          *reinterpret_cast<uint4*>(weights + (tap * kGroup + mma_row) * Tr::kWeightPitch +
-                                    chunk * 4) = bits;
-        }
-        for (int i = threadIdx.x; i < taps * kGroup; i += kThreads) {
-          const int channel = i / taps;
-          const int tap = i - channel * taps;
-          const int mma_row = channel / 2 + channel % 2 * 8;
-          biases[tap * kGroup + mma_row] =
-              a.bias == nullptr ? 0.f
-                                : to_sum(static_cast<const T*>(
-                                      a.bias)[b * a.bias_stride[0] +
-                                              (static_cast<int64_t>(group) * kGroup * taps + i) *
-                                                  a.bias_stride[1]]);
-        }
-        loaded_group = group;
+  if (blockIdx.x >= geometry.tiles) return;
+  for (int i = threadIdx.x; i < groups * taps * kGroup; i += kThreads) {
+    const int channel = i / taps;
+    const int tap = i - channel * taps;
+    const int place =
+        (channel / kGroup * taps + tap) * kGroup + row_of_channel<kChannelsLast>(channel % kGroup);
+    biases[place] =
+        a.bias == nullptr
+            ? 0.f
+            : to_sum(static_cast<const T*>(a.bias)[b * a.bias_stride[0] + i * a.bias_stride[1]]);
+  }
+  copy_weights(0, weights);
+  copy_tile(step_of(blockIdx.x, 0), tiles);
+
+  int buffer = 0;
+  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x) {
+    read_source(step_of(job, 0));
+    for (int group = 0; group < groups; ++group, buffer ^= 1) {
+      wait_for_copies();
+      __syncthreads();  // this step's x and weights are here, and nobody uses the previous ones any
+                        // more
+      const unsigned next_job = group + 1 < groups ? job : job + gridDim.x;
+      if (next_job < geometry.tiles) {
+        const int next_group = group + 1 < groups ? group + 1 : 0;
+        if (groups > 1) copy_weights(next_group, weights + (buffer ^ 1) * weight_words);
+        copy_tile(step_of(next_job, next_group), tiles + (buffer ^ 1) * geometry.tile_words);
       }
 
-      const T* const x = static_cast<const T*>(a.x) + n * a.x_stride[0] +
-                         static_cast<int64_t>(group) * kGroup * a.x_stride[1];
-      const int halo = halo_rows * halo_columns;
-      if (kChannelsLast && geometry.vector_x) {
-        constexpr int kChunksOfPixel = kGroup / Tr::kChunk;
-        for (int i = threadIdx.x; i < halo * kChunksOfPixel; i += kThreads) {
-          const int chunk = i % kChunksOfPixel;
-          const int pixel = i / kChunksOfPixel;
-          const int r = pixel / halo_columns;
-          const int row = row0 - reach + r;
-          const int column = column0 - reach + pixel - r * halo_columns;
-          uint4 bits = make_uint4(0, 0, 0, 0);
-          if (row >= 0 && row < height && column >= 0 && column < width) {
-            bits = __ldg(reinterpret_cast<const uint4*>(
-                x + row * a.x_stride[2] + column * a.x_stride[3] + chunk * Tr::kChunk));
+      const unsigned* const tile = tiles + buffer * geometry.tile_words;
+      // Where tap 0 of the warp's first row and this thread's first column and channel lies.
+      constexpr int kPairWords = 2 / kInWord;
+      const int column_of_thread = pixel_of_column<T, kChannelsLast>(2 * quad);
+      const unsigned* const base =
+          tile + (warp * kRowsOfWarp * layout.columns + column_of_thread) * kPixelPitch +
+          g * kPairWords;
+      const T* const plane_base = reinterpret_cast<const T*>(tile) + g * layout.plane_pitch +
+                                  warp * kRowsOfWarp * layout.row_pitch + layout.margin - reach +
+                                  column_of_thread;
+      // x at (down, across) from there for column tile t: this thread's two columns of its first
+      // channel, then of its second.
+      const auto read_x = [&](int down, int across, int t, float(&value)[4]) {
+        if constexpr (kChannelsLast) {
+          const unsigned* const pixel =
+              base + ((down + t / 2) * layout.columns + across + t % 2 * 8) * kPixelPitch;
+          const float2 first = load_pair(pixel, T());
+          const float2 second = load_pair(pixel + 4 * kPixelPitch, T());
+          value[0] = first.x, value[1] = second.x, value[2] = first.y, value[3] = second.y;
+        } else {
+          const T* const low = plane_base + (down + t / 2) * layout.row_pitch + across + t % 2 * 8;
+          const T* const high = low + 8 * layout.plane_pitch;
+          if constexpr (sizeof(T) == 4) {
+            value[0] = low[0], value[1] = low[4], value[2] = high[0], value[3] = high[4];
+          } else if ((across - reach) % 2 == 0) {
+            const float2 first = load_pair(reinterpret_cast<const unsigned*>(low), T());
+            const float2 second = load_pair(reinterpret_cast<const unsigned*>(high), T());
+            value[0] = first.x, value[1] = first.y, value[2] = second.x, value[3] = second.y;
+          } else {
+            value[0] = to_sum(low[0]), value[1] = to_sum(low[1]);
+            value[2] = to_sum(high[0]), value[3] = to_sum(high[1]);
           }
-          *reinterpret_cast<uint4*>(tile + pixel * kPixelPitch + chunk * 4) = bits;
         }
-      } else {
-        // Lanes take 8 pixels x 4 words (channels pairs): reads run along the pixels, and the
-        // writes of a warp meet in a bank twice at most.
-        constexpr int kWordsOfPixel = kGroup / kElementsInWord;
-        const int pixel_blocks = (halo + 7) / 8;
-        for (int i = warp; i < pixel_blocks * (kWordsOfPixel / 4); i += kWarps) {
-          const int pixel = i / (kWordsOfPixel / 4) * 8 + lane % 8;
-          const int word = i % (kWordsOfPixel / 4) * 4 + lane / 8;
-          if (pixel >= halo) continue;
-          const int r = pixel / halo_columns;
-          const int row = row0 - reach + r;
-          const int column = column0 - reach + pixel - r * halo_columns;
-          T pair[kElementsInWord] = {};
-          if (row >= 0 && row < height && column >= 0 && column < width) {
-            const T* from = x + row * a.x_stride[2] + column * a.x_stride[3] +
-                            static_cast<int64_t>(word) * kElementsInWord * a.x_stride[1];
-#pragma unroll
-            for (int e = 0; e < kElementsInWord; ++e) pair[e] = __ldg(from + e * a.x_stride[1]);
-          }
-          tile[pixel * kPixelPitch + word] = *reinterpret_cast<const unsigned*>(pair);
-        }
-      }
-      __syncthreads();
+      };
 
       float sum[kTiles][4] = {};
-      constexpr int kPairWords = 2 / kElementsInWord;  // words of a thread's two channels
-      // Where tap 0 of this thread's pixels lies: of row kRow and mma column 2*quad (+1: kNext).
-      const unsigned* const base =
-          tile +
-          (warp * kRowsOfWarp * halo_columns + pixel_of_column<T, kChannelsLast>(2 * quad)) *
-              kPixelPitch +
-          g * kPairWords;
-      const int next =
-          (pixel_of_column<T, kChannelsLast>(1) - pixel_of_column<T, kChannelsLast>(0)) *
-          kPixelPitch;
-      const unsigned* weight_row =
-          weights + g * Tr::kWeightPitch + (sizeof(T) == 4 ? quad * 4 : quad * 8);
-      const float* bias = biases + g;
+      const unsigned* weight_row = weights + (groups == 1 ? 0 : buffer) * weight_words +
+                                   g * Tr::kWeightPitch + (sizeof(T) == 4 ? quad * 4 : quad * 8);
+      const float* bias = biases + group * taps * kGroup + g;
+#pragma unroll 1
       for (int i = 0; i < k; ++i) {
 #pragma unroll kColumnsAtOnce
         for (int column = 0; column < k; ++column) {
-          const unsigned* const from = base + (i * halo_columns + column) * dilation * kPixelPitch;
           unsigned low[Tr::kSourceWords / 4], high[Tr::kSourceWords / 4];
 #pragma unroll
           for (int q = 0; q < kChunks; ++q) {
             const int offset = sizeof(T) == 4 ? q * 16 : q * 4;
-            const uint4 l = *reinterpret_cast<const uint4*>(weight_row + offset);
-            const uint4 h =
-                *reinterpret_cast<const uint4*>(weight_row + 8 * Tr::kWeightPitch + offset);
+            const uint4 l = as_operand<T>(*reinterpret_cast<const uint4*>(weight_row + offset));
+            const uint4 h = as_operand<T>(
+                *reinterpret_cast<const uint4*>(weight_row + 8 * Tr::kWeightPitch + offset));
             low[4 * q] = l.x, low[4 * q + 1] = l.y, low[4 * q + 2] = l.z, low[4 * q + 3] = l.w;
             high[4 * q] = h.x, high[4 * q + 1] = h.y, high[4 * q + 2] = h.z, high[4 * q + 3] = h.w;
           }
-          const float bias_low = bias[0];
-          const float bias_high = bias[8];
           float tap[kTiles][4];
 #pragma unroll
           for (int t = 0; t < kTiles; ++t) {
-            tap[t][0] = tap[t][1] = bias_low;
-            tap[t][2] = tap[t][3] = bias_high;
+            tap[t][0] = tap[t][1] = bias[0];
+            tap[t][2] = tap[t][3] = bias[8];
           }
 #pragma unroll
           for (int s = 0; s < Tr::kSourceWords / 8; ++s) {
@@ -347,14 +457,10 @@ __global__ void __launch_bounds__(kThreads, 2)
           }
 #pragma unroll
           for (int t = 0; t < kTiles; ++t) {
-            const unsigned* const pixel =
-                from + t / 2 * halo_columns * kPixelPitch + t % 2 * 8 * kPixelPitch;
-            const float2 first = load_pair(pixel, T());
-            const float2 second = load_pair(pixel + next, T());
-            sum[t][0] = fmaf(tap[t][0], first.x, sum[t][0]);
-            sum[t][1] = fmaf(tap[t][1], second.x, sum[t][1]);
-            sum[t][2] = fmaf(tap[t][2], first.y, sum[t][2]);
-            sum[t][3] = fmaf(tap[t][3], second.y, sum[t][3]);
+            float value[4];
+            read_x(i * dilation, column * dilation, t, value);
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
           }
           weight_row += kGroup * Tr::kWeightPitch;
           bias += kGroup;
@@ -362,46 +468,42 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
 
       // Write the results; the first branch's blocks also copy x in front of them.
-      const int copies = a.concat_input && b == 0 ? 2 : 1;
-      for (int copy = 0; copy < copies; ++copy) {
-        const int64_t channel =
-            (copy == 1 ? 0 : a.output_channel + b * a.channels) + group * kGroup + 2 * g;
-        T* const out = static_cast<T*>(a.out) + n * a.out_stride[0] + channel * a.out_stride[1];
-        const unsigned* const centre = base + reach * (halo_columns + 1) * kPixelPitch;
+      const Step step = step_of(job, group);
+      for (int copy = 0; copy < (a.concat_input && b == 0 ? 2 : 1); ++copy) {
+        const int64_t channel = (copy == 1 ? 0 : a.output_channel + b * a.channels) +
+                                group * kGroup + (kChannelsLast ? 2 * g : g);
+        T* const out =
+            static_cast<T*>(a.out) + step.n * a.out_stride[0] + channel * a.out_stride[1];
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
-          const int row = row0 + warp * kRowsOfWarp + t / 2;
-          const int column = column0 + t % 2 * 8 + pixel_of_column<T, kChannelsLast>(2 * quad);
-          const int next_column =
-              column0 + t % 2 * 8 + pixel_of_column<T, kChannelsLast>(2 * quad + 1);
+          const int row = step.row0 + warp * kRowsOfWarp + t / 2;
+          const int column = step.column0 + t % 2 * 8 + column_of_thread;
+          const int next_column = column + (sizeof(T) == 2 && !kChannelsLast ? 1 : 4);
           if (row >= height) continue;
           float value[4] = {sum[t][0], sum[t][1], sum[t][2], sum[t][3]};
-          if (copy == 1) {
-            const unsigned* const pixel =
-                centre + t / 2 * halo_columns * kPixelPitch + t % 2 * 8 * kPixelPitch;
-            const float2 first = load_pair(pixel, T());
-            const float2 second = load_pair(pixel + next, T());
-            value[0] = first.x, value[1] = second.x, value[2] = first.y, value[3] = second.y;
-          }
+          if (copy == 1) read_x(reach, reach, t, value);
           T* const to = out + row * a.out_stride[2];
-          if (kChannelsLast) {
+          if constexpr (kChannelsLast) {
             if (column < width) store_pair(to + column * a.out_stride[3], value[0], value[2]);
             if (next_column < width) {
               store_pair(to + next_column * a.out_stride[3], value[1], value[3]);
             }
-          } else if (sizeof(T) == 2 && geometry.pairs_of_columns) {
-            if (column < width) {
-              store_pair(to + column, value[0], value[1]);
-              store_pair(to + column + a.out_stride[1], value[2], value[3]);
-            }
           } else {
+            T* const second = to + 8 * a.out_stride[1];
+            if (sizeof(T) == 2 && geometry.pairs_of_columns) {
+              if (column < width) {
+                store_pair(to + column, value[0], value[1]);
+                store_pair(second + column, value[2], value[3]);
+              }
+              continue;
+            }
             if (column < width) {
               to[column * a.out_stride[3]] = from_sum<T>(value[0]);
-              to[column * a.out_stride[3] + a.out_stride[1]] = from_sum<T>(value[2]);
+              second[column * a.out_stride[3]] = from_sum<T>(value[2]);
             }
             if (next_column < width) {
               to[next_column * a.out_stride[3]] = from_sum<T>(value[1]);
-              to[next_column * a.out_stride[3] + a.out_stride[1]] = from_sum<T>(value[3]);
+              second[next_column * a.out_stride[3]] = from_sum<T>(value[3]);
             }
           }
         }
@@ -427,13 +529,17 @@ bool writes_channels_last(const GeneratedFilterArguments& a) {
 }
 
 template <typename T>
+TileLayout largest_tile(const GeneratedFilterArguments& a) {
+  return {kWarps * Traits<T>::kPixelTiles / 2, largest_reach(a), writes_channels_last(a),
+          static_cast<int>(sizeof(T))};
+}
+
+template <typename T>
 int64_t shared_bytes(const GeneratedFilterArguments& a) {
   const int64_t taps = a.kernel_size * a.kernel_size;
-  const int64_t reach = largest_reach(a);
-  const int64_t rows = kWarps * Traits<T>::kPixelTiles / 2;
-  const int64_t pitch = writes_channels_last(a) ? pixel_pitch<T, true> : pixel_pitch<T, false>;
-  return 4 * (taps * kGroup * (Traits<T>::kWeightPitch + 1) +
-              (rows + 2 * reach) * (kTileColumns + 2 * reach) * pitch);
+  const int64_t weight_buffers = a.channels == kGroup ? 1 : 2;
+  return 4 * (weight_buffers * taps * kGroup * Traits<T>::kWeightPitch + a.channels * taps +
+              2 * static_cast<int64_t>(largest_tile<T>(a).words));
 }
 
 template <typename T>
@@ -452,7 +558,12 @@ Geometry geometry_of(const GeneratedFilterArguments& a) {
   geometry.tiles_across = static_cast<int>((a.width + kTileColumns - 1) / kTileColumns);
   geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
   geometry.vector_y = a.y_stride[2] == 1 && aligned(a.y, 16) && multiples(a.y_stride, 5, 2, chunk);
-  geometry.vector_x = a.x_stride[1] == 1 && aligned(a.x, 16) && multiples(a.x_stride, 4, 1, chunk);
+  geometry.tile_words = largest_tile<T>(a).words;
+  geometry.vector_x =
+      writes_channels_last(a)
+          ? a.x_stride[1] == 1 && aligned(a.x, 16) && multiples(a.x_stride, 4, 1, chunk)
+          : a.x_stride[3] == 1 && aligned(a.x, 4) && a.width % (4 / size) == 0 &&
+                multiples(a.x_stride, 4, 3, 4 / size);
   geometry.pairs_of_columns = a.out_stride[3] == 1 && a.width % 2 == 0 &&
                               aligned(a.out, 2 * size) && multiples(a.out_stride, 4, 3, 2);
   return geometry;
@@ -462,21 +573,25 @@ template <typename T, bool kChannelsLast, int kK>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const auto kernel = generated_filter_mma<T, kChannelsLast, kK>;
   const auto bytes = static_cast<int>(shared_bytes<T>(a));
-  int device = 0, multiprocessors = 0;
+  int device = 0, multiprocessors = 0, shared_of_multiprocessor = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  }
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&shared_of_multiprocessor,
+                                   cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
   }
   if (error == cudaSuccess && bytes > 48 * 1024) {
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   }
   if (error != cudaSuccess) return error;
   const Geometry geometry = geometry_of<T>(a);
-  // Two blocks share a multiprocessor. With one channel group, a block keeps its weights over many
-  // tiles; with several it reloads them anyway, and an even share of work counts more.
-  const int64_t resident = 2 * multiprocessors / a.branches;
+  // As many blocks as the multiprocessors hold at once, each with an equal share of the tiles.
+  const int64_t at_once = shared_of_multiprocessor / (bytes + kSharedReserved) > 1 ? 2 : 1;
+  const int64_t resident = at_once * multiprocessors / a.branches;
   int64_t across = geometry.tiles;
-  if (a.channels == kGroup && across > resident && resident > 0) {
+  if (across > resident && resident > 0) {
     const int64_t rounds = (across + resident - 1) / resident;
     across = (across + rounds - 1) / rounds;
   }
@@ -493,13 +608,13 @@ cudaError_t launch_type(const GeneratedFilterArguments& a, cudaStream_t stream) 
   return a.kernel_size == 3 ? launch<T, false, 3>(a, stream) : launch<T, false, 0>(a, stream);
 }
 
-int compute_capability() {
-  int device = 0, major = 0;
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) {
+      cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) {
     return 0;
   }
-  return major;
+  return value;
 }
 
 }  // namespace
@@ -521,12 +636,15 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
     return no("rows of weight are not dense and 16-byte aligned");
   }
   for (int64_t b = 0; b < a.branches; ++b) {
-    if (a.dilation[b] > 1024) return no("reach of the taps");
+    if (a.dilation[b] > 64) return no("dilation above 64");
   }
+  if (a.kernel_size > 9) return no("kernel size above 9");
   const int64_t bytes = a.type == Type::kFloat ? shared_bytes<float>(a) : shared_bytes<__half>(a);
-  if (bytes > kSharedLimit) return no("reach of the taps exceeds shared memory");
+  if (bytes > kSharedLimit || bytes > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
+    return no("reach of the taps exceeds shared memory");
+  }
   if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no("more than 2^31 pixels");
-  if (compute_capability() < 8) return no("compute capability below 8.0");
+  if (attribute(cudaDevAttrComputeCapabilityMajor) < 8) return no("compute capability below 8.0");
   return true;
 }
 

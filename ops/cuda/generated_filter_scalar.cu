@@ -17,6 +17,7 @@ constexpr int kPixels = 2 * kThreads;
 constexpr int kPitch = kPixels + 1;
 constexpr int kRows = 8;
 constexpr int kChannels = 16;  // of a block
+constexpr int kBlock = 16;     // channels of y that are summed on their own first, to lose less
 
 template <typename Sum>
 inline constexpr int kStage = sizeof(Sum) == 8 ? 32 : 64;
@@ -105,15 +106,24 @@ __global__ void __launch_bounds__(kThreads)
                 : Sum(0);
       }
       __syncthreads();
+      for (int block = 0; block < count; block += kBlock) {
+        Sum part[kRows][2] = {};
+        const int end = min(block + kBlock, count);
 #pragma unroll 4
-      for (int s = 0; s < count; ++s) {
-        const Sum near = sources[s * kPitch + threadIdx.x];
-        const Sum far = sources[s * kPitch + threadIdx.x + kThreads];
+        for (int s = block; s < end; ++s) {
+          const Sum near = sources[s * kPitch + threadIdx.x];
+          const Sum far = sources[s * kPitch + threadIdx.x + kThreads];
+#pragma unroll
+          for (int i = 0; i < kRows; ++i) {
+            const Sum factor = rows[s * kRows + i];
+            part[i][0] += factor * near;
+            part[i][1] += factor * far;
+          }
+        }
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
-          const Sum factor = rows[s * kRows + i];
-          tap[i][0] += factor * near;
-          tap[i][1] += factor * far;
+          tap[i][0] += part[i][0];
+          tap[i][1] += part[i][1];
         }
       }
     }
