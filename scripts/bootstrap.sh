@@ -67,15 +67,16 @@ check_distribution() {
   die "$PRETTY_NAME is not supported: this script knows Debian 12/13 and Ubuntu 22.04/24.04. $by_hand"
 }
 
-as_root() {
-  if (( EUID == 0 )); then
-    "$@"
-  elif ! command -v sudo >/dev/null; then
-    die "packages are missing (${missing[*]}), and installing them needs root: run this script as root, or install sudo."
-  elif [[ -t 0 ]]; then
-    sudo "$@"
+# Sets `root` to the command prefix that installing needs.
+become_root() {
+  root=()
+  if (( EUID == 0 )); then return; fi
+  command -v sudo >/dev/null \
+    || die "packages are missing (${missing[*]}), and installing them needs root: run this script as root, or install sudo."
+  if [[ -t 0 ]]; then
+    root=(sudo)
   elif sudo -n true 2>/dev/null; then
-    sudo -n "$@"
+    root=(sudo -n)
   else
     die "packages are missing (${missing[*]}), and sudo wants a password but there is no terminal to ask on: run this script in a terminal, or as root."
   fi
@@ -85,13 +86,14 @@ install_system_packages() {
   mapfile -t missing < <(missing_packages)
   if (( ${#missing[@]} == 0 )); then return; fi
   check_distribution
+  become_root
   say "Installing packages (a minute or two): ${missing[*]}"
-  local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  local -a apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
   # Fails only when no list at all could be had: one dead third-party source is not our business.
   mkdir -p "$ROOT/.cache"
   local log="$ROOT/.cache/apt.log"
-  as_root "${apt[@]}" update >"$log" 2>&1 || say "apt-get update reported an error; trying the lists that are there"
-  if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+  "${apt[@]}" update >"$log" 2>&1 || say "apt-get update reported an error; trying the lists that are there"
+  if ! "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
     grep -E '^(E|W|Err)' "$log" >&2 || tail -n 20 "$log" >&2
     die "apt-get could not install: ${missing[*]}. With 'Unable to locate', 'Temporary failure' or 'Failed to fetch' above, it is the network or the package sources (on Ubuntu, 'universe' must be enabled). Everything apt-get said: $log"
   fi
@@ -176,6 +178,7 @@ report_cuda() {
   fi
 }
 
+[[ -w "$ROOT" ]] || die "$ROOT cannot be written to, and everything is built in it: use a copy of your own."
 if [[ "$packages" == yes ]]; then
   command -v dpkg-query >/dev/null || check_distribution
   install_system_packages
