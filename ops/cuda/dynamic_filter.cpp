@@ -12,6 +12,17 @@
 namespace hdfnet::ops {
 namespace {
 
+// The fastest kernel that can run the call; every call has one.
+cudaError_t launch(const cuda::FilterArguments& arguments, cudaStream_t stream) {
+  if (cuda::can_run_filter_planes(arguments, nullptr)) {
+    return cuda::launch_filter_planes(arguments, stream);
+  }
+  if (cuda::can_run_filter_pixels(arguments, nullptr)) {
+    return cuda::launch_filter_pixels(arguments, stream);
+  }
+  return cuda::launch_filter_strided(arguments, stream);
+}
+
 at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
                                at::IntArrayRef dilations, bool concat_input) {
   const auto sizes = check_dynamic_filter<int64_t>("hdfnet::dynamic_filter", x, kernels, dilations);
@@ -22,9 +33,7 @@ at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
   for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
     const cuda::FilterArguments arguments =
         cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first);
-    C10_CUDA_CHECK(cuda::can_run_filter_planes(arguments, nullptr)
-                       ? cuda::launch_filter_planes(arguments, stream)
-                       : cuda::launch_filter_strided(arguments, stream));
+    C10_CUDA_CHECK(launch(arguments, stream));
   }
   return result;
 }

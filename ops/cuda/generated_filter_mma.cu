@@ -4,22 +4,27 @@
 // its 16 rows the SAME tap of 16 channels, and as its 8 columns 8 pixels. Walking over the taps t,
 // the accumulator element a thread holds is tap t of the same (channel, pixel) each time: it is
 // multiplied by x at that pixel's neighbour t, added to the thread's sum, and forgotten.
-//   y       B operand: 64 channels of a warp's pixels stay in registers across taps and channels
-//   groups weight  A operand: 16 channels' taps lie in shared memory, row t*16 + m for mma row m
-//   bias    the accumulator's start
-//   x       a tile with its halo in shared memory, zeros around the plane, so any shift is a plain
-//   read.
-//           channels_last: channels innermost, and mma rows m and m + 8 are channels 2m and 2m + 1,
-//           so a thread's two channels are one access. NCHW: one plane a channel, mma row m is
-//           channel m, and a thread's two columns of the result are neighbouring pixels.
+//
+// - y, operand B: up to 64 channels of a warp's pixels stay in registers across taps and groups.
+// - weight, operand A: 16 channels' taps lie in shared memory so that one 16-byte access is one
+//   mma's four registers: rows m and m + 8 interleaved word by word. (Reading each row by itself
+//   cost 50 register moves a tap, nearly half of all instructions.)
+// - bias: the accumulator's start, four copies in the order of its registers.
+// - x: a tile with its halo in shared memory, zeros around the plane, so any shift is a plain read.
+//   channels_last: channels innermost, and mma rows m and m + 8 are channels 2m and 2m + 1, so a
+//   thread's two channels are one access. NCHW: one plane a channel, mma row m is channel m, and a
+//   thread's two columns of the result are neighbouring pixels.
+//
 // The order of k (y's channels) within a product is free, so each thread takes 16 neighbouring
-// ones: its share of y (channels_last) and of weight are 16-byte accesses and no ldmatrix is
-// needed. Block: 8 warps, a tile of 16 columns x 16 rows (8 rows for float) of one branch. It walks
-// over tiles and groups of 16 channels; while one is computed, the next one's x and weights are on
-// their way to the other half of shared memory (cp.async). Filling without that took two thirds of
-// the time. FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once
-// (the halo and the weights come from the L2). Bound by: tensor cores and shared memory about
-// equally. Figures: ops/README.md.
+// ones: its share of y (channels_last) is 16-byte accesses, and no ldmatrix is needed.
+//
+// Block: 8 warps, a tile of 16 columns x 16 rows (8 rows for float) of one branch. It walks over
+// tiles and groups of 16 channels; while one is computed, the next one's x and weights are on their
+// way to the other half of shared memory (cp.async).
+//
+// FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once; the halo
+// and the weights come from the L2. Bound by issue slots, then shared memory and tensor cores.
+// Figures: ops/README.md.
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/scalar.cuh"
 
@@ -39,14 +44,14 @@ template <typename T>
 struct Traits {
   static constexpr int kPixelTiles = 4;             // mma column tiles (8 pixels each) of a warp
   static constexpr int kSourceWords = kSource / 2;  // y channels of a pixel, in words
-  static constexpr int kWeightPitch = kSourceWords + 4;
-  static constexpr int kChunk = 8;  // elements in 16 bytes
+  static constexpr int kWeightPitch = 2 * kSourceWords + 16;  // of a pair of mma rows
+  static constexpr int kChunk = 8;                            // elements in 16 bytes
 };
 template <>
 struct Traits<float> {
   static constexpr int kPixelTiles = 2;
   static constexpr int kSourceWords = kSource;
-  static constexpr int kWeightPitch = kSourceWords + 16;
+  static constexpr int kWeightPitch = 2 * kSourceWords + 16;
   static constexpr int kChunk = 4;
 };
 
@@ -113,28 +118,32 @@ __device__ __forceinline__ void wait_for_copies() {
 }
 
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], __half) {
+                                         const unsigned (&b)[2], const float (&c)[4], __half) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      "{%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+        "f"(c[2]), "f"(c[3]));
 }
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], __nv_bfloat16) {
+                                         const unsigned (&b)[2], const float (&c)[4],
+                                         __nv_bfloat16) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      "{%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+        "f"(c[2]), "f"(c[3]));
 #endif
 }
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], float) {
+                                         const unsigned (&b)[2], const float (&c)[4], float) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      "{%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
+        "f"(c[2]), "f"(c[3]));
 #endif
 }
 
@@ -182,18 +191,27 @@ __device__ __forceinline__ void store_pair(T* to, float first, float second) {
 struct Geometry {
   int tile_rows;
   int tiles_down, tiles_across;
-  unsigned tiles;         // of the whole batch
-  int tile_words;         // of the largest reach
-  bool vector_y;          // y may be read 16 bytes at a time
+  unsigned tiles;                          // of the whole batch
+  int tile_words;                          // of the largest reach
+  int across_step, down_step, batch_step;  // a block's walk over the tiles, in tiles and images
+  int x_c, x_h, x_w, y_c, y_h, y_w, out_c, out_h, out_w;  // strides within an image
+  bool vector_y;                                          // y may be read 16 bytes at a time
   bool vector_x;          // x may be copied 16 bytes (channels_last) or one word (NCHW) at a time
   bool pairs_of_columns;  // out may be written two columns at a time
 };
 
-/// A tile and a channel group of the block's walk.
-struct Step {
-  int row0, column0;
-  int64_t n;
-  int group;
+/// A tile of the block's walk.
+struct Place {
+  int across, down;  // in tiles
+  int n;
+
+  __device__ __forceinline__ void advance(const Geometry& g) {
+    across += g.across_step;
+    down += g.down_step;
+    n += g.batch_step;
+    if (across >= g.tiles_across) across -= g.tiles_across, ++down;
+    if (down >= g.tiles_down) down -= g.tiles_down, ++n;
+  }
 };
 
 template <typename T, bool kChannelsLast, int kK>
@@ -212,10 +230,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int groups = static_cast<int>(a.channels / kGroup);
 
   extern __shared__ __align__(16) unsigned shared[];
-  const int weight_words = taps * kGroup * Tr::kWeightPitch;
-  unsigned* const weights = shared;  // one or two of [taps*16][kWeightPitch]
+  const int weight_words = taps * 8 * Tr::kWeightPitch;
+  unsigned* const weights = shared;  // one or two of [taps][8][kWeightPitch]
+  // [groups][taps][8][4]: rows m, m, m + 8, m + 8
   float* const biases = reinterpret_cast<float*>(weights + (groups == 1 ? 1 : 2) * weight_words);
-  unsigned* const tiles = reinterpret_cast<unsigned*>(biases + groups * taps * kGroup);  // two
+  unsigned* const tiles = reinterpret_cast<unsigned*>(biases + groups * taps * 32);  // two
 
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -232,80 +251,87 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int source_channels = static_cast<int>(a.source_channels);
   const T* const weight = static_cast<const T*>(a.weight) + b * a.weight_stride[0];
 
-  const auto step_of = [&](unsigned job, int group) {
-    Step step{};
-    step.column0 = job % geometry.tiles_across * kTileColumns;
-    job /= geometry.tiles_across;
-    step.row0 = job % geometry.tiles_down * geometry.tile_rows;
-    step.n = job / geometry.tiles_down;
-    step.group = group;
-    return step;
-  };
-
   const auto copy_weights = [&](int group, unsigned* to) {
-    constexpr int kChunksInRow = kSource / Tr::kChunk;
-    const int chunk = threadIdx.x % kChunksInRow;
-    const bool real = chunk * Tr::kChunk < source_channels;
+    // Word r of those that thread `quad` holds goes to product r / 2, and there to slot r % 2.
+    const int word = threadIdx.x % Tr::kSourceWords;
+    const int word_quad = sizeof(T) == 4 ? word / 4 % 4 : word / 8;
+    const int r = sizeof(T) == 4 ? word / 16 * 4 + word % 4 : word % 8;
+    to += r / 2 * 16 + word_quad * 4 + r % 2 * 2;
+    const bool real = word * kInWord < source_channels;
     const T* const from = weight +
                           static_cast<int64_t>(group) * kGroup * taps * a.weight_stride[1] +
-                          (real ? chunk * Tr::kChunk : 0);
-    for (int row = threadIdx.x / kChunksInRow; row < taps * kGroup;
-         row += kThreads / kChunksInRow) {
+                          (real ? word * kInWord : 0);
+    for (int row = threadIdx.x / Tr::kSourceWords; row < taps * kGroup;
+         row += kThreads / Tr::kSourceWords) {
       const int channel = row / taps;
       const int tap = row - channel * taps;
-      copy_async<16>(
-          to + (tap * kGroup + row_of_channel<kChannelsLast>(channel)) * Tr::kWeightPitch +
-              chunk * 4,
-          from + row * a.weight_stride[1], real);
+      const int mma_row = row_of_channel<kChannelsLast>(channel);
+      copy_async<4>(to + (tap * 8 + mma_row % 8) * Tr::kWeightPitch + mma_row / 8,
+                    from + row * a.weight_stride[1], real);
     }
   };
 
-  const auto copy_tile = [&](const Step& step, unsigned* tile) {
-    const T* const x = static_cast<const T*>(a.x) + step.n * a.x_stride[0] +
-                       static_cast<int64_t>(step.group) * kGroup * a.x_stride[1];
+  const auto copy_tile = [&](const Place& place, int group, unsigned* tile) {
+    const T* const x = static_cast<const T*>(a.x) + place.n * a.x_stride[0] +
+                       static_cast<int64_t>(group) * kGroup * geometry.x_c;
+    const int first_row = place.down * geometry.tile_rows - reach;
     if constexpr (kChannelsLast) {
+      // Half a warp takes a row: each lane one 16-byte part of every eighth (float: fourth) pixel.
       constexpr int kChunksOfPixel = kGroup / Tr::kChunk;
+      constexpr int kPixelStep = 16 / kChunksOfPixel;
+      const int chunk = half_lane % kChunksOfPixel;
+      const int first_column = place.across * kTileColumns - reach + half_lane / kChunksOfPixel;
+      const T* const first = x + first_column * geometry.x_w + chunk * Tr::kChunk * geometry.x_c;
       for (int r = half_warp; r < layout.rows; r += kThreads / 16) {
-        const int row = step.row0 - reach + r;
+        const int row = first_row + r;
         const bool row_inside = row >= 0 && row < height;
-        for (int i = half_lane; i < layout.columns * kChunksOfPixel; i += 16) {
-          const int chunk = i % kChunksOfPixel;
-          const int c = i / kChunksOfPixel;
-          const int column = step.column0 - reach + c;
-          const bool inside = row_inside && column >= 0 && column < width;
-          const T* const from = x + (inside ? row * a.x_stride[2] + column * a.x_stride[3] : 0);
-          unsigned* const to = tile + (r * layout.columns + c) * kPixelPitch + chunk * 4;
-          if (geometry.vector_x) {
-            copy_async<16>(to, from + chunk * Tr::kChunk, inside);
-          } else {
-            for (int e = 0; e < Tr::kChunk; ++e) {
-              reinterpret_cast<T*>(to)[e] =
-                  inside ? from[(chunk * Tr::kChunk + e) * a.x_stride[1]] : from_sum<T>(0.f);
-            }
+        const T* from = first + static_cast<int64_t>(row) * geometry.x_h;
+        unsigned* to =
+            tile + (r * layout.columns + half_lane / kChunksOfPixel) * kPixelPitch + chunk * 4;
+        int column = first_column;
+        if (geometry.vector_x) {
+          for (int c = half_lane / kChunksOfPixel; c < layout.columns; c += kPixelStep) {
+            const bool inside = row_inside && column >= 0 && column < width;
+            copy_async<16>(to, inside ? from : x, inside);
+            column += kPixelStep;
+            from += kPixelStep * geometry.x_w;
+            to += kPixelStep * kPixelPitch;
           }
+          continue;
+        }
+        for (int c = half_lane / kChunksOfPixel; c < layout.columns; c += kPixelStep) {
+          const bool inside = row_inside && column >= 0 && column < width;
+          for (int e = 0; e < Tr::kChunk; ++e) {
+            reinterpret_cast<T*>(to)[e] = inside ? from[e * geometry.x_c] : from_sum<T>(0.f);
+          }
+          column += kPixelStep;
+          from += kPixelStep * geometry.x_w;
+          to += kPixelStep * kPixelPitch;
         }
       }
     } else {
-      // Each half warp has a channel.
-      T* const plane = reinterpret_cast<T*>(tile) + half_warp * layout.plane_pitch;
-      const T* const from_plane = x + half_warp * a.x_stride[1];
+      // Half a warp has a channel.
+      const int first_column = place.across * kTileColumns - layout.margin;
+      T* to_row = reinterpret_cast<T*>(tile) + half_warp * layout.plane_pitch;
+      const T* const plane = x + static_cast<int64_t>(half_warp) * geometry.x_c;
 #pragma unroll 2
-      for (int r = 0; r < layout.rows; ++r) {
-        const int row = step.row0 - reach + r;
+      for (int r = 0; r < layout.rows; ++r, to_row += layout.row_pitch) {
+        const int row = first_row + r;
         const bool row_inside = row >= 0 && row < height;
-        for (int c = half_lane * kInWord; c < layout.row_pitch; c += 16 * kInWord) {
-          const int column = step.column0 - layout.margin + c;
-          T* const to = plane + r * layout.row_pitch + c;
-          if (geometry.vector_x) {
+        const T* const from_row = plane + static_cast<int64_t>(row) * geometry.x_h;
+        if (geometry.vector_x) {
+          for (int c = half_lane * kInWord; c < layout.row_pitch; c += 16 * kInWord) {
+            const int column = first_column + c;
             const bool inside = row_inside && column >= 0 && column < width;
-            copy_async<4>(to, from_plane + (inside ? row * a.x_stride[2] + column : 0), inside);
-          } else {
-            for (int e = 0; e < kInWord; ++e) {
-              const bool inside = row_inside && column + e >= 0 && column + e < width;
-              to[e] = inside ? from_plane[row * a.x_stride[2] + (column + e) * a.x_stride[3]]
-                             : from_sum<T>(0.f);
-            }
+            copy_async<4>(to_row + c, inside ? from_row + column : x, inside);
           }
+          continue;
+        }
+        for (int c = half_lane; c < layout.row_pitch; c += 16) {
+          const int column = first_column + c;
+          const bool inside = row_inside && column >= 0 && column < width;
+          to_row[c] =
+              inside ? from_row[static_cast<int64_t>(column) * geometry.x_w] : from_sum<T>(0.f);
         }
       }
     }
@@ -313,47 +339,69 @@ __global__ void __launch_bounds__(kThreads, 2)
 
   // This thread's share of y: 16 channels of one pixel of each column tile.
   unsigned source[kTiles][Tr::kSourceWords / 4];
-  const auto read_source = [&](const Step& step) {
-    const T* const y = static_cast<const T*>(a.y) + step.n * a.y_stride[0] +
-                       (a.groups == 1 ? 0 : b * a.y_stride[1]);
+  const auto read_source = [&](const Place& place) {
+    const int row = place.down * geometry.tile_rows + warp * kRowsOfWarp;
+    const int column = place.across * kTileColumns + pixel_of_column<T, kChannelsLast>(g);
+    const T* const y = static_cast<const T*>(a.y) + place.n * a.y_stride[0] +
+                       (a.groups == 1 ? 0 : b * a.y_stride[1]) +
+                       static_cast<int64_t>(row) * geometry.y_h +
+                       static_cast<int64_t>(column) * geometry.y_w;
+    // float: chunks of the four threads alternate, so that their reads share 64-byte pieces.
+    const auto first_of = [&](int q) {
+      return sizeof(T) == 4 ? q * 16 + quad * 4 : quad * 16 + q * 8;
+    };
+    const auto keep = [&](int j, int q, uint4 bits) {
+      bits = as_operand<T>(bits);
+      source[j][4 * q] = bits.x;
+      source[j][4 * q + 1] = bits.y;
+      source[j][4 * q + 2] = bits.z;
+      source[j][4 * q + 3] = bits.w;
+    };
+    if (geometry.vector_y) {
+      uint4 bits[kTiles][kChunks];
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+        const bool inside = row + j / 2 < height && column + j % 2 * 8 < width;
+        const T* const pixel = y + j / 2 * geometry.y_h + j % 2 * 8 * geometry.y_w;
+#pragma unroll
+        for (int q = 0; q < kChunks; ++q) {
+          bits[j][q] = make_uint4(0, 0, 0, 0);
+          if (inside && first_of(q) < source_channels) {
+            bits[j][q] = __ldg(reinterpret_cast<const uint4*>(pixel + first_of(q)));
+          }
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int q = 0; q < kChunks; ++q) keep(j, q, bits[j][q]);
+      }
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      const int row = step.row0 + warp * kRowsOfWarp + j / 2;
-      const int column = step.column0 + j % 2 * 8 + pixel_of_column<T, kChannelsLast>(g);
-      const bool inside = row < height && column < width;
-      const T* const pixel = y + row * a.y_stride[3] + column * a.y_stride[4];
+      const bool inside = row + j / 2 < height && column + j % 2 * 8 < width;
+      const T* const pixel = y + j / 2 * geometry.y_h + j % 2 * 8 * geometry.y_w;
 #pragma unroll
       for (int q = 0; q < kChunks; ++q) {
-        // float: chunks of the four threads alternate, so that a quarter warp's reads of the
-        // weights fall into separate banks.
-        const int first = sizeof(T) == 4 ? q * 16 + quad * 4 : quad * 16 + q * 8;
         uint4 bits = make_uint4(0, 0, 0, 0);
-        if (inside && first < source_channels) {
-          if (geometry.vector_y) {
-            bits = __ldg(reinterpret_cast<const uint4*>(pixel + first));
-          } else {
-            T elements[Tr::kChunk];
+        if (inside && first_of(q) < source_channels) {
+          T elements[Tr::kChunk];
+          const T* from = pixel + static_cast<int64_t>(first_of(q)) * geometry.y_c;
 #pragma unroll
-            for (int e = 0; e < Tr::kChunk; ++e) {
-              elements[e] = __ldg(pixel + (first + e) * a.y_stride[2]);
-            }
-            if constexpr (sizeof(T) == 4) {
-              bits = make_uint4(__float_as_uint(elements[0]), __float_as_uint(elements[1]),
-                                __float_as_uint(elements[2]), __float_as_uint(elements[3]));
-            } else {
-              const auto word = [&](int e) {
-                const T pair[2] = {elements[e], elements[e + 1]};
-                return *reinterpret_cast<const unsigned*>(pair);
-              };
-              bits = make_uint4(word(0), word(2), word(4), word(6));
-            }
+          for (int e = 0; e < Tr::kChunk; ++e, from += geometry.y_c) elements[e] = __ldg(from);
+          if constexpr (sizeof(T) == 4) {
+            bits = make_uint4(__float_as_uint(elements[0]), __float_as_uint(elements[1]),
+                              __float_as_uint(elements[2]), __float_as_uint(elements[3]));
+          } else {
+            const auto word = [&](int e) {
+              const T pair[2] = {elements[e], elements[e + 1]};
+              return *reinterpret_cast<const unsigned*>(pair);
+            };
+            bits = make_uint4(word(0), word(2), word(4), word(6));
           }
-          bits = as_operand<T>(bits);
         }
-        source[j][4 * q] = bits.x;
-        source[j][4 * q + 1] = bits.y;
-        source[j][4 * q + 2] = bits.z;
-        source[j][4 * q + 3] = bits.w;
+        keep(j, q, bits);
       }
     }
   };
@@ -362,28 +410,35 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int i = threadIdx.x; i < groups * taps * kGroup; i += kThreads) {
     const int channel = i / taps;
     const int tap = i - channel * taps;
-    const int place =
-        (channel / kGroup * taps + tap) * kGroup + row_of_channel<kChannelsLast>(channel % kGroup);
-    biases[place] =
+    const int mma_row = row_of_channel<kChannelsLast>(channel % kGroup);
+    float* const to =
+        biases + ((channel / kGroup * taps + tap) * 8 + mma_row % 8) * 4 + mma_row / 8 * 2;
+    to[0] = to[1] =
         a.bias == nullptr
             ? 0.f
             : to_sum(static_cast<const T*>(a.bias)[b * a.bias_stride[0] + i * a.bias_stride[1]]);
   }
   copy_weights(0, weights);
-  copy_tile(step_of(blockIdx.x, 0), tiles);
+  Place place{static_cast<int>(blockIdx.x) % geometry.tiles_across,
+              static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
+              static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
+  Place next = place;
+  copy_tile(place, 0, tiles);
 
   int buffer = 0;
   for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x) {
-    read_source(step_of(job, 0));
+    place = next;
+    read_source(place);
     for (int group = 0; group < groups; ++group, buffer ^= 1) {
       wait_for_copies();
       __syncthreads();  // this step's x and weights are here, and nobody uses the previous ones any
                         // more
-      const unsigned next_job = group + 1 < groups ? job : job + gridDim.x;
-      if (next_job < geometry.tiles) {
-        const int next_group = group + 1 < groups ? group + 1 : 0;
+      const bool last_group = group + 1 == groups;
+      if (last_group) next.advance(geometry);
+      if (!last_group || job + gridDim.x < geometry.tiles) {
+        const int next_group = last_group ? 0 : group + 1;
         if (groups > 1) copy_weights(next_group, weights + (buffer ^ 1) * weight_words);
-        copy_tile(step_of(next_job, next_group), tiles + (buffer ^ 1) * geometry.tile_words);
+        copy_tile(next, next_group, tiles + (buffer ^ 1) * geometry.tile_words);
       }
 
       const unsigned* const tile = tiles + buffer * geometry.tile_words;
@@ -422,37 +477,24 @@ __global__ void __launch_bounds__(kThreads, 2)
       };
 
       float sum[kTiles][4] = {};
-      const unsigned* weight_row = weights + (groups == 1 ? 0 : buffer) * weight_words +
-                                   g * Tr::kWeightPitch + (sizeof(T) == 4 ? quad * 4 : quad * 8);
-      const float* bias = biases + group * taps * kGroup + g;
+      const unsigned* weight_row =
+          weights + (groups == 1 ? 0 : buffer) * weight_words + g * Tr::kWeightPitch + quad * 4;
+      const float* bias = biases + (group * taps * 8 + g) * 4;
 #pragma unroll 1
       for (int i = 0; i < k; ++i) {
 #pragma unroll kColumnsAtOnce
         for (int column = 0; column < k; ++column) {
-          unsigned low[Tr::kSourceWords / 4], high[Tr::kSourceWords / 4];
-#pragma unroll
-          for (int q = 0; q < kChunks; ++q) {
-            const int offset = sizeof(T) == 4 ? q * 16 : q * 4;
-            const uint4 l = as_operand<T>(*reinterpret_cast<const uint4*>(weight_row + offset));
-            const uint4 h = as_operand<T>(
-                *reinterpret_cast<const uint4*>(weight_row + 8 * Tr::kWeightPitch + offset));
-            low[4 * q] = l.x, low[4 * q + 1] = l.y, low[4 * q + 2] = l.z, low[4 * q + 3] = l.w;
-            high[4 * q] = h.x, high[4 * q + 1] = h.y, high[4 * q + 2] = h.z, high[4 * q + 3] = h.w;
-          }
+          const float4 start_bits = *reinterpret_cast<const float4*>(bias);
+          float start[4] = {start_bits.x, start_bits.y, start_bits.z, start_bits.w};
           float tap[kTiles][4];
 #pragma unroll
-          for (int t = 0; t < kTiles; ++t) {
-            tap[t][0] = tap[t][1] = bias[0];
-            tap[t][2] = tap[t][3] = bias[8];
-          }
-#pragma unroll
           for (int s = 0; s < Tr::kSourceWords / 8; ++s) {
-            const unsigned operand_a[4] = {low[2 * s], high[2 * s], low[2 * s + 1],
-                                           high[2 * s + 1]};
+            const uint4 bits = as_operand<T>(*reinterpret_cast<const uint4*>(weight_row + 16 * s));
+            const unsigned operand_a[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
             for (int t = 0; t < kTiles; ++t) {
               const unsigned operand_b[2] = {source[t][2 * s], source[t][2 * s + 1]};
-              multiply(tap[t], operand_a, operand_b, T());
+              multiply(tap[t], operand_a, operand_b, s == 0 ? start : tap[t], T());
             }
           }
 #pragma unroll
@@ -462,48 +504,48 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
             for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
           }
-          weight_row += kGroup * Tr::kWeightPitch;
-          bias += kGroup;
+          weight_row += 8 * Tr::kWeightPitch;
+          bias += 32;
         }
       }
 
       // Write the results; the first branch's blocks also copy x in front of them.
-      const Step step = step_of(job, group);
+      const int row0 = place.down * geometry.tile_rows + warp * kRowsOfWarp;
+      const int column0 = place.across * kTileColumns + column_of_thread;
+      constexpr int kNextColumn = sizeof(T) == 2 && !kChannelsLast ? 1 : 4;
       for (int copy = 0; copy < (a.concat_input && b == 0 ? 2 : 1); ++copy) {
         const int64_t channel = (copy == 1 ? 0 : a.output_channel + b * a.channels) +
                                 group * kGroup + (kChannelsLast ? 2 * g : g);
-        T* const out =
-            static_cast<T*>(a.out) + step.n * a.out_stride[0] + channel * a.out_stride[1];
+        T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
+                       channel * geometry.out_c + static_cast<int64_t>(row0) * geometry.out_h +
+                       static_cast<int64_t>(column0) * geometry.out_w;
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
-          const int row = step.row0 + warp * kRowsOfWarp + t / 2;
-          const int column = step.column0 + t % 2 * 8 + column_of_thread;
-          const int next_column = column + (sizeof(T) == 2 && !kChannelsLast ? 1 : 4);
-          if (row >= height) continue;
+          const int column = column0 + t % 2 * 8;
+          if (row0 + t / 2 >= height) continue;
           float value[4] = {sum[t][0], sum[t][1], sum[t][2], sum[t][3]};
           if (copy == 1) read_x(reach, reach, t, value);
-          T* const to = out + row * a.out_stride[2];
+          T* const first = out + t / 2 * geometry.out_h + t % 2 * 8 * geometry.out_w;
+          T* const next_pixel = first + kNextColumn * geometry.out_w;
           if constexpr (kChannelsLast) {
-            if (column < width) store_pair(to + column * a.out_stride[3], value[0], value[2]);
-            if (next_column < width) {
-              store_pair(to + next_column * a.out_stride[3], value[1], value[3]);
-            }
+            if (column < width) store_pair(first, value[0], value[2]);
+            if (column + kNextColumn < width) store_pair(next_pixel, value[1], value[3]);
           } else {
-            T* const second = to + 8 * a.out_stride[1];
+            const int64_t next_channel = int64_t{8} * geometry.out_c;
             if (sizeof(T) == 2 && geometry.pairs_of_columns) {
               if (column < width) {
-                store_pair(to + column, value[0], value[1]);
-                store_pair(second + column, value[2], value[3]);
+                store_pair(first, value[0], value[1]);
+                store_pair(first + next_channel, value[2], value[3]);
               }
               continue;
             }
             if (column < width) {
-              to[column * a.out_stride[3]] = from_sum<T>(value[0]);
-              second[column * a.out_stride[3]] = from_sum<T>(value[2]);
+              first[0] = from_sum<T>(value[0]);
+              first[next_channel] = from_sum<T>(value[2]);
             }
-            if (next_column < width) {
-              to[next_column * a.out_stride[3]] = from_sum<T>(value[1]);
-              second[next_column * a.out_stride[3]] = from_sum<T>(value[3]);
+            if (column + kNextColumn < width) {
+              next_pixel[0] = from_sum<T>(value[1]);
+              next_pixel[next_channel] = from_sum<T>(value[3]);
             }
           }
         }
@@ -538,7 +580,7 @@ template <typename T>
 int64_t shared_bytes(const GeneratedFilterArguments& a) {
   const int64_t taps = a.kernel_size * a.kernel_size;
   const int64_t weight_buffers = a.channels == kGroup ? 1 : 2;
-  return 4 * (weight_buffers * taps * kGroup * Traits<T>::kWeightPitch + a.channels * taps +
+  return 4 * (weight_buffers * taps * 8 * Traits<T>::kWeightPitch + 2 * a.channels * taps +
               2 * static_cast<int64_t>(largest_tile<T>(a).words));
 }
 
@@ -564,6 +606,12 @@ Geometry geometry_of(const GeneratedFilterArguments& a) {
           ? a.x_stride[1] == 1 && aligned(a.x, 16) && multiples(a.x_stride, 4, 1, chunk)
           : a.x_stride[3] == 1 && aligned(a.x, 4) && a.width % (4 / size) == 0 &&
                 multiples(a.x_stride, 4, 3, 4 / size);
+  const auto narrow = [](int64_t stride) { return static_cast<int>(stride); };
+  geometry.x_c = narrow(a.x_stride[1]), geometry.x_h = narrow(a.x_stride[2]);
+  geometry.x_w = narrow(a.x_stride[3]), geometry.y_c = narrow(a.y_stride[2]);
+  geometry.y_h = narrow(a.y_stride[3]), geometry.y_w = narrow(a.y_stride[4]);
+  geometry.out_c = narrow(a.out_stride[1]), geometry.out_h = narrow(a.out_stride[2]);
+  geometry.out_w = narrow(a.out_stride[3]);
   geometry.pairs_of_columns = a.out_stride[3] == 1 && a.width % 2 == 0 &&
                               aligned(a.out, 2 * size) && multiples(a.out_stride, 4, 3, 2);
   return geometry;
@@ -586,7 +634,7 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   }
   if (error != cudaSuccess) return error;
-  const Geometry geometry = geometry_of<T>(a);
+  Geometry geometry = geometry_of<T>(a);
   // As many blocks as the multiprocessors hold at once, each with an equal share of the tiles.
   const int64_t at_once = shared_of_multiprocessor / (bytes + kSharedReserved) > 1 ? 2 : 1;
   const int64_t resident = at_once * multiprocessors / a.branches;
@@ -595,6 +643,9 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
     const int64_t rounds = (across + resident - 1) / resident;
     across = (across + rounds - 1) / rounds;
   }
+  geometry.across_step = static_cast<int>(across % geometry.tiles_across);
+  geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
+  geometry.batch_step = static_cast<int>(across / geometry.tiles_across / geometry.tiles_down);
   kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(a.branches)), kThreads, bytes,
            stream>>>(a, geometry);
   return cudaGetLastError();
@@ -644,6 +695,13 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
     return no("reach of the taps exceeds shared memory");
   }
   if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no("more than 2^31 pixels");
+  // Offsets of a few pixels or channels are computed in 32 bits.
+  constexpr int64_t kLargestStride = int64_t{1} << 26;
+  for (const int64_t stride :
+       {a.x_stride[1], a.x_stride[2], a.x_stride[3], a.y_stride[2], a.y_stride[3], a.y_stride[4],
+        a.out_stride[1], a.out_stride[2], a.out_stride[3]}) {
+    if (stride > kLargestStride) return no("stride within an image above 2^26 elements");
+  }
   if (attribute(cudaDevAttrComputeCapabilityMajor) < 8) return no("compute capability below 8.0");
   return true;
 }

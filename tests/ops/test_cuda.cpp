@@ -91,6 +91,7 @@ TEST_F(Cuda, GraphReplaysUseTheInputsOfTheMoment) {
 TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   std::mt19937 random(5);
   int64_t by_planes = 0;
+  int64_t by_pixels = 0;
   for (int64_t i = 0; i < 60 * test_scale(); ++i) {
     const FilterCase c = random_case(random);
     if (c.batch == 0) continue;
@@ -106,11 +107,15 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
     using Launch = cudaError_t (*)(const ops::cuda::FilterArguments&, cudaStream_t);
     const std::pair<bool (*)(const ops::cuda::FilterArguments&, std::string*), Launch>
         kernels_here[] = {{&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
+                          {&ops::cuda::can_run_filter_pixels, &ops::cuda::launch_filter_pixels},
                           {nullptr, &ops::cuda::launch_filter_strided}};
     for (const auto& [can_run, launch] : kernels_here) {
       const at::Tensor guarded = at::full({count + 2 * kGuard}, std::nan(""), x.options());
+      const at::Tensor between = guarded.narrow(0, kGuard, count);
       const at::Tensor out =
-          guarded.narrow(0, kGuard, count).view({c.batch, channels, c.height, c.width});
+          x.suggest_memory_format() == at::MemoryFormat::ChannelsLast
+              ? between.view({c.batch, c.height, c.width, channels}).permute({0, 3, 1, 2})
+              : between.view({c.batch, channels, c.height, c.width});
       const auto arguments =
           ops::cuda::filter_arguments(x, kernels, out, sizes, c.dilations, c.concat_input, 0);
       std::string why;
@@ -118,7 +123,8 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
         EXPECT_FALSE(why.empty());
         continue;
       }
-      by_planes += can_run != nullptr ? 1 : 0;
+      by_planes += can_run == &ops::cuda::can_run_filter_planes ? 1 : 0;
+      by_pixels += can_run == &ops::cuda::can_run_filter_pixels ? 1 : 0;
       ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
       EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
       EXPECT_TRUE(guarded.narrow(0, kGuard + count, kGuard).isnan().all().item<bool>());
@@ -128,6 +134,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
     if (HasFailure()) return;
   }
   EXPECT_GT(by_planes, 0);
+  EXPECT_GT(by_pixels, 0);
 }
 
 // 2.2e9 taps: offsets beyond 32 bits, in both formats. Compared on the last rows only.
