@@ -85,6 +85,7 @@ class Inference {
     divide_jobs();
     if (!to_do_.empty()) start_networks();
     Manifest manifest(options_.manifest, manifest_hash());
+    if (!to_do_.empty()) measure();
     const auto begin = Progress::Clock::now();
     run_jobs(manifest);
     const std::chrono::duration<double> seconds = Progress::Clock::now() - begin;
@@ -132,7 +133,6 @@ class Inference {
     if (to_do_.empty()) return;
 
     PairFiles files(options_, console_, clock_);
-    measure(files);
     Progress progress(console_, to_do_.size());
     std::vector<RobustNetwork*> networks;
     for (const auto& network : networks_) networks.push_back(network.get());
@@ -159,14 +159,17 @@ class Inference {
     out_ << std::flush;
   }
 
-  void measure(PairFiles& files) {
+  void measure() {
     if (!wants_measurement(options_)) return;
     console_.info("Measuring the first batch: 1 cold, " + std::to_string(options_.warmup) +
                   " warm-up and " + std::to_string(options_.repeat) + " measured passes");
     const std::chrono::duration<double, std::milli> start =
         StageClock::Clock::now() - clock_.origin();
+    // What there is to say of these pairs, the run itself says when it reads them again.
+    std::ostream nowhere(nullptr);
+    Console silent(nowhere, false, true);
     StageClock aside(false);
-    PairFiles reader(options_, console_, aside);
+    PairFiles reader(options_, silent, aside);
     measured_ = measure_first_batch(to_do_, options_, setup_, reader, networks_.front()->network());
     measured_at_ms_ = start.count();
   }

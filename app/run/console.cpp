@@ -7,21 +7,33 @@ namespace {
 
 constexpr const char* erase_line = "\r\033[K";
 
+/// A message for the terminal; line breaks are the only control characters that pass.
+std::string message_text(const std::string& message) {
+  std::string text;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = message.find('\n', begin);
+    text += printable(message.substr(begin, end - begin)) + "\n";
+    if (end == std::string::npos) return text;
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 Console::Console(std::ostream& stream, bool terminal, bool quiet)
     : stream_(stream), terminal_(terminal), quiet_(quiet) {}
 
 void Console::info(const std::string& message) {
-  if (!quiet_) print(printable(message) + "\n");
+  if (!quiet_) print(message_text(message));
 }
 
 void Console::warning(const std::string& message) {
-  print("warning: " + printable(message) + "\n");
+  print("warning: " + message_text(message));
 }
 
 void Console::error(const std::string& message) {
-  print("error: " + printable(message) + "\n");
+  print("error: " + message_text(message));
 }
 
 void Console::info_once(const std::string& message) {

@@ -94,7 +94,7 @@ std::string ceilings_text(const std::optional<Ceilings>& ceilings) {
   if (!ceilings) {
     return "Ceilings: not measured on this device, so 'bound by' is not known.\n";
   }
-  return "Ceilings, measured here with a large matrix product and a large copy: " +
+  return "Ceilings, the best seen here of a large matrix product, a large copy and the modules: " +
          figure(ceilings->flop_per_second / 1e12) + " TFLOP/s, " +
          figure(ceilings->bytes_per_second / 1e9) +
          " GB/s. 'bound by' names the nearer one and the share of it that is reached; latency: "

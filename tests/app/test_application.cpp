@@ -216,7 +216,7 @@ TEST_F(ApplicationTest, ScalingOfDepthIsSaidOnce) {
     test::depth_picture(48, 40, 1).convertTo(deep, CV_16U, 30);
     test::write_png(folder / (std::string("depth/") + name + ".png"), deep);
   }
-  EXPECT_EQ(run_folders(), 0);
+  EXPECT_EQ(run_folders({"--timing"}), 0);
   const std::string text = err.str();
   const std::size_t first = text.find("Depth is scaled");
   ASSERT_NE(first, std::string::npos) << text;

@@ -21,6 +21,13 @@ TEST(Console, QuietKeepsWarningsAndErrors) {
   EXPECT_EQ(stream.str(), "warning: w\nerror: e\n");
 }
 
+TEST(Console, OnlyLineBreaksPass) {
+  std::ostringstream stream;
+  Console console(stream, false, false);
+  console.error("no weights:\n  a\x1B[2Jb");
+  EXPECT_EQ(stream.str(), "error: no weights:\n  a\\x1b[2Jb\n");
+}
+
 TEST(Console, SaysTheSameThingOnce) {
   std::ostringstream stream;
   Console console(stream, false, false);

@@ -148,6 +148,13 @@ TEST_F(ReportTest, WarnsWhenLatencyRules) {
   EXPECT_NE(report.warnings[0].find("bound by latency"), std::string::npos);
 }
 
+TEST_F(ReportTest, AModuleFasterThanTheCeilingRaisesIt) {
+  measured.ceilings->flop_per_second = 0.5e12;
+  const ModuleReport report = make_report(measured, clock);
+  EXPECT_DOUBLE_EQ(report.ceilings->flop_per_second, 1e12);
+  EXPECT_DOUBLE_EQ(row(report.modules, "encoder1").of_ceiling, 1);
+}
+
 TEST_F(ReportTest, TableShowsEveryColumn) {
   const std::string table = report_table(make_report(measured, clock));
   for (const char* part : {"module",
