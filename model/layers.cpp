@@ -52,6 +52,15 @@ at::Tensor pack_for_onednn(const at::Tensor& weight, at::IntArrayRef padding,
   return at::mkldnn_reorder_conv2d_weight(weight.to_mkldnn(), padding, stride, dilation, groups);
 }
 
+// Float32 rounded to the nearest TF32 value, ties to even. The tensor cores cut the low 13 bits
+// off, which is twice as far off on average and always towards zero; weights can be rounded once at
+// load.
+at::Tensor round_to_tf32(const at::Tensor& weight) {
+  const at::Tensor bits = weight.contiguous().view(at::kInt);
+  const at::Tensor odd = bits.bitwise_right_shift(13).bitwise_and(1);
+  return bits.add(odd).add_(0x0FFF).bitwise_and_(~0x1FFF).view(at::kFloat);
+}
+
 // How many partial sums a convolution's reduction must be split into for no chain to be longer than
 // `longest`, in whole blocks of the channels that the kernels vectorise over.
 int64_t reduction_splits(const at::Tensor& weight, int64_t longest) {
@@ -117,6 +126,7 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
+  if (backend.allow_tf32) weight_ = round_to_tf32(weight_);
   if (backend.longest_chain > 0 && options.groups == 1) {
     splits_ = reduction_splits(weight_, backend.longest_chain);
     if (splits_ > 1) {
