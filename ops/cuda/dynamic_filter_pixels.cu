@@ -9,12 +9,15 @@
 // words in separate banks. x and out: neighbouring threads have neighbouring channels; x comes
 // through the L1. Bytes: (B*K*K + 1 + B) elements a pixel and channel. FLOPs: 2 a tap, nothing
 // beside the bytes. Figures against the copy ceiling: ops/README.md.
+#include <algorithm>
+
 #include "cuda/scalar.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
 
-constexpr int kChunksOfBlock = 8;
+constexpr int kMostChunksOfBlock = 8;
+constexpr int kWantedBlocks = 1024;  // several for each multiprocessor, before blocks get longer
 
 template <int kK>
 inline constexpr int kThreads = kK == 3 ? 256 : 128;
@@ -86,12 +89,12 @@ __device__ __forceinline__ void copy_chunk(unsigned* to, const unsigned* from, i
 template <typename T, int kK>
 __global__ void __launch_bounds__(kThreads<kK>)
     filter_pixels(const __grid_constant__ FilterArguments a, const __grid_constant__ Divisors by,
-                  unsigned units) {
+                  unsigned units, int chunks) {
   constexpr int kSize = Pack<T>::kSize;
   constexpr int kTaps = kK * kK;
   constexpr int kChunkUnits = kThreads<kK>;
   extern __shared__ __align__(16) unsigned shared[];  // two chunks
-  const unsigned first_unit = blockIdx.x * (kChunksOfBlock * kChunkUnits);
+  const unsigned first_unit = blockIdx.x * static_cast<unsigned>(chunks * kChunkUnits);
   const unsigned* const kernels = static_cast<const unsigned*>(a.kernels);
   const int width = static_cast<int>(a.width);
   const int height = static_cast<int>(a.height);
@@ -104,10 +107,10 @@ __global__ void __launch_bounds__(kThreads<kK>)
   };
 
   request(0);
-  for (int chunk = 0; chunk < kChunksOfBlock; ++chunk) {
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     const unsigned first = first_unit + chunk * kChunkUnits;
     if (first >= units) break;
-    if (chunk + 1 < kChunksOfBlock) {
+    if (chunk + 1 < chunks) {
       request(chunk + 1);
 #if __CUDA_ARCH__ >= 800
       asm volatile("cp.async.wait_group 1;" ::: "memory");
@@ -195,12 +198,14 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
     if (error != cudaSuccess) return error;
   }
   const int64_t units = units_of(a);
-  constexpr int64_t kUnitsOfBlock = int64_t{kChunksOfBlock} * kThreads<kK>;
-  const auto blocks = static_cast<unsigned>((units + kUnitsOfBlock - 1) / kUnitsOfBlock);
+  const int64_t all_chunks = (units + kThreads<kK> - 1) / kThreads<kK>;
+  const int64_t chunks =
+      std::min<int64_t>(kMostChunksOfBlock, (all_chunks + kWantedBlocks - 1) / kWantedBlocks);
+  const auto blocks = static_cast<unsigned>((all_chunks + chunks - 1) / chunks);
   const Divisors by{Divisor(a.channels / Pack<T>::kSize), Divisor(a.branches), Divisor(a.width),
                     Divisor(a.height)};
-  filter_pixels<T, kK>
-      <<<blocks, kThreads<kK>, kBytes, stream>>>(a, by, static_cast<unsigned>(units));
+  filter_pixels<T, kK><<<blocks, kThreads<kK>, kBytes, stream>>>(
+      a, by, static_cast<unsigned>(units), static_cast<int>(chunks));
   return cudaGetLastError();
 }
 

@@ -406,6 +406,22 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   };
 
+  // Brings the next tile's y (channels innermost) to the L2, one pixel a thread, so that reading it
+  // does not wait for memory.
+  const auto prefetch_source = [&](const Place& place) {
+    const int row = place.down * geometry.tile_rows + static_cast<int>(threadIdx.x) / kTileColumns;
+    const int column = place.across * kTileColumns + static_cast<int>(threadIdx.x) % kTileColumns;
+    if (static_cast<int>(threadIdx.x) >= geometry.tile_rows * kTileColumns || row >= height ||
+        column >= width) {
+      return;
+    }
+    const T* const pixel = static_cast<const T*>(a.y) + place.n * a.y_stride[0] +
+                           (a.groups == 1 ? 0 : b * a.y_stride[1]) +
+                           static_cast<int64_t>(row) * geometry.y_h +
+                           static_cast<int64_t>(column) * geometry.y_w;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(pixel));
+  };
+
   if (blockIdx.x >= geometry.tiles) return;
   for (int i = threadIdx.x; i < groups * taps * kGroup; i += kThreads) {
     const int channel = i / taps;
@@ -439,6 +455,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         const int next_group = last_group ? 0 : group + 1;
         if (groups > 1) copy_weights(next_group, weights + (buffer ^ 1) * weight_words);
         copy_tile(next, next_group, tiles + (buffer ^ 1) * geometry.tile_words);
+        if (last_group && geometry.vector_y) prefetch_source(next);
       }
 
       const unsigned* const tile = tiles + buffer * geometry.tile_words;

@@ -1,0 +1,26 @@
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <functional>
+#include <iostream>
+
+#include "ops_bench.h"
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Times HDFNet's operators. Exit status: 0 every result is right; 1 some is not; 2 usage.");
+  app.name("hdfnet-bench");
+  app.require_subcommand(1);
+  std::function<int()> run;
+  hdfnet::bench::add_ops_command(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::cerr << "hdfnet-bench: " << error.what() << "\n";
+    return 2;
+  }
+}

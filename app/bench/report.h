@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace hdfnet::bench {
+
+/// Columns of a row in their order; values are numbers, strings, booleans or null.
+using Row = nlohmann::ordered_json;
+
+enum class Format { kTable, kMarkdown, kCsv, kJson };
+
+/// Writes rows that share their columns. JSON also gets `environment` (device, versions, settings).
+void write_report(std::ostream& out, Format format, const Row& environment,
+                  const std::vector<Row>& rows);
+
+}  // namespace hdfnet::bench

@@ -1,0 +1,115 @@
+"""The operators as Python sees them: loading, opcheck, torch.compile, autocast, gradients.
+
+HDFNET_OPS_LIBRARY names libhdfnet_ops.so.
+"""
+
+import os
+import pathlib
+import sys
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+torch.ops.load_library(os.environ["HDFNET_OPS_LIBRARY"])
+OPS = torch.ops.hdfnet
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "ops" / "python"))
+from hdfnet_ops import DDPM  # noqa: E402
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+def filter_arguments(device, dtype=torch.double, requires_grad=False):
+    x = torch.randn(2, 3, 6, 5, device=device, dtype=dtype, requires_grad=requires_grad)
+    kernels = torch.randn(2, 2, 3, 9, 6, 5, device=device, dtype=dtype, requires_grad=requires_grad)
+    return x, kernels, [1, 2], True
+
+
+def generated_arguments(device, dtype=torch.double, requires_grad=False, bias=True):
+    def randn(*shape):
+        return torch.randn(*shape, device=device, dtype=dtype, requires_grad=requires_grad)
+
+    return randn(2, 3, 6, 5), randn(2, 1, 4, 6, 5), randn(2, 27, 4), randn(2, 27) if bias else None, [1, 2], False
+
+
+def by_unfold(x, kernels, dilations):
+    n, c, h, w = x.shape
+    parts = []
+    for b, d in enumerate(dilations):
+        windows = F.unfold(x, 3, dilation=d, padding=d).view(n, c, 9, h, w)
+        parts.append((windows * kernels[:, b]).sum(2))
+    return torch.cat(parts, 1)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        for device in DEVICES:
+            with self.subTest(device):
+                torch.library.opcheck(OPS.dynamic_filter.default, filter_arguments(device, requires_grad=True))
+                for bias in (True, False):
+                    torch.library.opcheck(OPS.generated_dynamic_filter.default,
+                                          generated_arguments(device, requires_grad=True, bias=bias))
+
+    def test_gradcheck(self):
+        for device in DEVICES:
+            with self.subTest(device):
+                x, kernels, dilations, concat = filter_arguments(device, requires_grad=True)
+                self.assertTrue(torch.autograd.gradcheck(
+                    lambda a, b: OPS.dynamic_filter(a, b, dilations, concat), (x, kernels)))
+                x, y, weight, bias, dilations, _ = generated_arguments(device, requires_grad=True)
+                self.assertTrue(torch.autograd.gradcheck(
+                    lambda *t: OPS.generated_dynamic_filter(*t, dilations), (x, y, weight, bias)))
+
+    def test_compiles_without_a_graph_break(self):
+        x, kernels, dilations, _ = filter_arguments("cpu", torch.float)
+
+        def function(x, kernels):
+            return OPS.dynamic_filter(x * 2, kernels, dilations) + 1
+
+        explanation = torch._dynamo.explain(function)(x, kernels)
+        self.assertEqual(explanation.graph_break_count, 0)
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
+        torch.testing.assert_close(compiled(x, kernels), function(x, kernels))
+        x, kernels = x[:, :, :4], kernels[..., :4, :]  # another height: traced with symbolic sizes
+        torch.testing.assert_close(compiled(x, kernels), function(x, kernels))
+
+    def test_autocast_computes_in_its_type(self):
+        x, kernels, dilations, _ = filter_arguments("cpu", torch.float)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result = OPS.dynamic_filter(x, kernels.bfloat16(), dilations)
+        self.assertEqual(result.dtype, torch.bfloat16)
+        torch.testing.assert_close(result.float(), by_unfold(x, kernels, dilations), atol=0.2, rtol=0.05)
+
+    def test_runs_inside_a_torchscript_function(self):
+        @torch.jit.script
+        def scripted(x, kernels):
+            return torch.ops.hdfnet.dynamic_filter(x, kernels, [1, 2], False)
+
+        x, kernels, dilations, _ = filter_arguments("cpu")
+        torch.testing.assert_close(scripted(x, kernels), by_unfold(x, kernels, dilations))
+
+
+class DropInModule(unittest.TestCase):
+    def test_equals_the_module_written_with_unfold(self):
+        torch.manual_seed(0)
+        module = DDPM(8, 6, 8, kernel_size=3, down_factor=2).double().eval()
+        x, y = torch.randn(2, 8, 9, 7).double(), torch.randn(2, 6, 9, 7).double()
+        reduced = module.down_input(x)
+        results = []
+        for branch in module.branches():
+            taps = branch.gernerate_kernel(y).view(2, 1, 4, 9, 9, 7)
+            results.append(branch.fuse(by_unfold(reduced, taps, [branch.dilation])))
+        expected = module.fuse(torch.cat([reduced] + results, 1))
+        torch.testing.assert_close(module(x, y), expected)
+
+    def test_has_the_parameter_names_of_the_original(self):
+        names = set(DDPM(64, 64, 64).state_dict())
+        for name in ("down_input.weight", "branch_1.gernerate_kernel.0.weight",
+                     "branch_3.gernerate_kernel.1.denseblock.3.basicconv.1.running_var",
+                     "branch_5.gernerate_kernel.1.down.bias", "branch_5.gernerate_kernel.2.bias",
+                     "branch_1.fuse.weight", "fuse.basicconv.0.weight"):
+            self.assertIn(name, names)
+
+
+if __name__ == "__main__":
+    unittest.main()
