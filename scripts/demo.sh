@@ -38,7 +38,7 @@ fi
 
 say "hdfnet-infer --rgb $rgb --depth $depth --out $out --save map,overlay --timing"
 build/bin/hdfnet-infer --rgb "$rgb" --depth "$depth" --weights "$weights" --out "$out" \
-  --save map,overlay --timing "$@"
+  --save map,overlay --timing --repeat 5 --warmup 1 "$@"
 
 "$VENV/bin/python" scripts/preview.py "$rgb" "$out/teapot.png"
 say "The map: $out/teapot.png    The map over the picture: $out/teapot_overlay.png"
