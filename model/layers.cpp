@@ -52,15 +52,6 @@ at::Tensor pack_for_onednn(const at::Tensor& weight, at::IntArrayRef padding,
   return at::mkldnn_reorder_conv2d_weight(weight.to_mkldnn(), padding, stride, dilation, groups);
 }
 
-// Float32 rounded to the nearest TF32 value, ties to even. The tensor cores cut the low 13 bits
-// off, which is twice as far off on average and always towards zero; weights can be rounded once at
-// load.
-at::Tensor round_to_tf32(const at::Tensor& weight) {
-  const at::Tensor bits = weight.contiguous().view(at::kInt);
-  const at::Tensor odd = bits.bitwise_right_shift(13).bitwise_and(1);
-  return bits.add(odd).add_(0x0FFF).bitwise_and_(~0x1FFF).view(at::kFloat);
-}
-
 // A grouped convolution's weight as a plain one's, zero between groups. At this network's 16 to 80
 // channels a group, cuDNN pads so much that the zeros cost nothing, while its grouped
 // half-precision kernels are several times slower.
@@ -141,7 +132,6 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
-  if (backend.allow_tf32) weight_ = round_to_tf32(weight_);
   const bool half = backend.dtype == at::kHalf || backend.dtype == at::kBFloat16;
   if (backend.device.is_cuda() && half && options_.groups > 1) {
     weight_ = ungroup(weight_, options_.groups);

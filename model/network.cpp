@@ -20,6 +20,13 @@ at::Tensor run(ModuleObserver* observer, const std::string& module, const Body& 
   return output;
 }
 
+// The 1x1 convolutions to and from the decoder, in exact float32 where the rest runs in TF32: they
+// are bound by memory, so it costs nothing, and their rounding goes into the map undamped.
+Backend exact(Backend backend) {
+  backend.allow_tf32 = false;
+  return backend;
+}
+
 std::string at_stride(const char* module, int stride) {
   return module + std::to_string(stride);
 }
@@ -32,10 +39,10 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
       backend_(backend),
       encoder_(build_encoder(parameters, architecture, "encoder", backend)),
       depth_encoder_(build_encoder(parameters, architecture, "depth_encoder", backend)),
-      classifier_(read_affine(parameters, "classifier"), {}, backend) {
+      classifier_(read_affine(parameters, "classifier"), {}, exact(backend)) {
   for (const int stride : architecture.strides) {
-    transport_.emplace(
-        stride, Convolution(read_affine(parameters, at_stride("trans", stride)), {}, backend));
+    transport_.emplace(stride, Convolution(read_affine(parameters, at_stride("trans", stride)), {},
+                                           exact(backend)));
   }
   for (const int stride : architecture.fusion_strides) {
     fusion_.emplace(stride, DenseTransport(parameters, at_stride("depth_trans", stride), backend));
