@@ -15,6 +15,7 @@
 
 #include "common/output.h"
 #include "cpu/filter_view.h"
+#include "cpu/tap_sums.h"
 #include "cpu/vector_clones.h"
 
 namespace hdfnet::ops {
@@ -40,38 +41,13 @@ HDFNET_VECTOR_CLONES void store_row(T* __restrict out, const Acc* __restrict sum
   for (int64_t w = 0; w < width; ++w) out[w] = static_cast<T>(sums[w]);
 }
 
-// Sums of many taps lose less when each row of taps is summed on its own first. Few taps do not
-// need it.
-template <typename Acc>
-class TapSums {
- public:
-  TapSums(int64_t count, int64_t kernel_size)
-      : kernel_size_(kernel_size), total_(count), partial_(kernel_size > 5 ? count : 0) {}
-
-  void clear() {
-    std::fill(total_.begin(), total_.end(), Acc(0));
-    std::fill(partial_.begin(), partial_.end(), Acc(0));
-  }
-  Acc* to_add_to() { return partial_.empty() ? total_.data() : partial_.data(); }
-  void finish_tap(int64_t t) {
-    if (partial_.empty() || t % kernel_size_ != kernel_size_ - 1) return;
-    for (size_t i = 0; i < total_.size(); ++i) total_[i] += partial_[i];
-    std::fill(partial_.begin(), partial_.end(), Acc(0));
-  }
-  const Acc* total() const { return total_.data(); }
-
- private:
-  int64_t kernel_size_;
-  std::vector<Acc> total_, partial_;
-};
-
 template <typename T, typename Acc>
 void filter_rows(const MapView<const T>& x, const TapView<const T>& taps, const MapView<T>& out,
                  const FilterSizes<int64_t>& s, at::IntArrayRef dilations) {
   const int64_t tap_count = s.kernel_size * s.kernel_size;
   const int64_t rows = s.batch * s.branches * s.channels * s.height;
   at::parallel_for(0, rows, grain_of(tap_count * s.width), [&](int64_t begin, int64_t end) {
-    TapSums<Acc> sums(s.width, s.kernel_size);
+    TapSums<Acc> sums(s.width, s.kernel_size, s.kernel_size > 5);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t h = row % s.height;
       const int64_t c = row / s.height % s.channels;
@@ -118,7 +94,7 @@ void filter_pixels(const MapView<const T>& x, const TapView<const T>& taps, cons
   const int64_t pixels = s.batch * s.height * s.width;
   const int64_t work = s.branches * s.channels * tap_count;
   at::parallel_for(0, pixels, grain_of(work), [&](int64_t begin, int64_t end) {
-    TapSums<Acc> sums(s.channels, s.kernel_size);
+    TapSums<Acc> sums(s.channels, s.kernel_size, s.kernel_size > 5);
     for (int64_t pixel = begin; pixel < end; ++pixel) {
       const int64_t w = pixel % s.width;
       const int64_t h = pixel / s.width % s.height;

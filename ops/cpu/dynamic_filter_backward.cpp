@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "cpu/filter_view.h"
+#include "cpu/tap_sums.h"
 #include "cpu/vector_clones.h"
 
 namespace hdfnet::ops {
@@ -105,25 +106,28 @@ struct Gradients {
     const int64_t rows = s.batch * s.channels * s.height;
     const int64_t work = s.branches * tap_count * s.width;
     at::parallel_for(0, rows, grain_of(work), [&](int64_t begin, int64_t end) {
-      std::vector<Acc> sums(s.width);
+      TapSums<Acc> sums(s.width, s.kernel_size, true);
       for (int64_t row = begin; row < end; ++row) {
         const int64_t h = row % s.height;
         const int64_t c = row / s.height % s.channels;
         const int64_t n = row / (s.height * s.channels);
+        sums.clear();
         for (int64_t w = 0; w < s.width; ++w) {
-          sums[w] = front ? static_cast<Acc>(front->at(n, c, h)[w * front->w]) : Acc(0);
+          sums.total()[w] = front ? static_cast<Acc>(front->at(n, c, h)[w * front->w]) : Acc(0);
         }
         for (int64_t b = 0; b < s.branches; ++b) {
           for (int64_t t = 0; t < tap_count; ++t) {
             const Offset offset = tap_offset(t, s.kernel_size, dilations[b]);
             const int64_t from = h - offset.h;
-            if (from < 0 || from >= s.height) continue;
-            input_gradient_row<T, Acc>(sums.data(), grad.at(n, b * s.channels + c, from),
-                                       taps.at(n, b, c, t, from), s.width, offset.w);
+            if (from >= 0 && from < s.height) {
+              input_gradient_row<T, Acc>(sums.to_add_to(), grad.at(n, b * s.channels + c, from),
+                                         taps.at(n, b, c, t, from), s.width, offset.w);
+            }
+            sums.finish_tap(t);
           }
         }
         T* to = out.at(n, c, h);
-        for (int64_t w = 0; w < s.width; ++w) to[w * out.w] = static_cast<T>(sums[w]);
+        for (int64_t w = 0; w < s.width; ++w) to[w * out.w] = static_cast<T>(sums.total()[w]);
       }
     });
   }
@@ -132,29 +136,33 @@ struct Gradients {
     const int64_t pixels = s.batch * s.height * s.width;
     const int64_t work = s.branches * s.channels * tap_count;
     at::parallel_for(0, pixels, grain_of(work), [&](int64_t begin, int64_t end) {
-      std::vector<Acc> sums(s.channels);
+      TapSums<Acc> sums(s.channels, s.kernel_size, true);
       for (int64_t pixel = begin; pixel < end; ++pixel) {
         const int64_t w = pixel % s.width;
         const int64_t h = pixel / s.width % s.height;
         const int64_t n = pixel / (s.width * s.height);
+        sums.clear();
         for (int64_t c = 0; c < s.channels; ++c) {
-          sums[c] = front ? static_cast<Acc>(front->at(n, c, h)[w * front->w]) : Acc(0);
+          sums.total()[c] = front ? static_cast<Acc>(front->at(n, c, h)[w * front->w]) : Acc(0);
         }
         for (int64_t b = 0; b < s.branches; ++b) {
           for (int64_t t = 0; t < tap_count; ++t) {
             const Offset offset = tap_offset(t, s.kernel_size, dilations[b]);
             const int64_t from_h = h - offset.h;
             const int64_t from_w = w - offset.w;
-            if (from_h < 0 || from_h >= s.height || from_w < 0 || from_w >= s.width) continue;
-            const T* g = grad.at(n, b * s.channels, from_h) + from_w * grad.w;
-            const T* k = taps.at(n, b, 0, t, from_h) + from_w * taps.w;
-            for (int64_t c = 0; c < s.channels; ++c) {
-              sums[c] += static_cast<Acc>(g[c * grad.c]) * static_cast<Acc>(k[c * taps.c]);
+            if (from_h >= 0 && from_h < s.height && from_w >= 0 && from_w < s.width) {
+              const T* g = grad.at(n, b * s.channels, from_h) + from_w * grad.w;
+              const T* k = taps.at(n, b, 0, t, from_h) + from_w * taps.w;
+              Acc* to_add_to = sums.to_add_to();
+              for (int64_t c = 0; c < s.channels; ++c) {
+                to_add_to[c] += static_cast<Acc>(g[c * grad.c]) * static_cast<Acc>(k[c * taps.c]);
+              }
             }
+            sums.finish_tap(t);
           }
         }
         T* to = out.at(n, 0, h) + w * out.w;
-        for (int64_t c = 0; c < s.channels; ++c) to[c * out.c] = static_cast<T>(sums[c]);
+        for (int64_t c = 0; c < s.channels; ++c) to[c * out.c] = static_cast<T>(sums.total()[c]);
       }
     });
   }
