@@ -1,7 +1,6 @@
 #include "infer.h"
 
 #include <chrono>
-#include <fstream>
 
 #include "application.h"
 #include "options/config_file.h"
@@ -11,42 +10,14 @@
 #include "run/pipeline.h"
 #include "run/progress.h"
 #include "run/summary.h"
+#include "run_reports.h"
 #include "setup.h"
 #include "timing/measure.h"
-#include "timing/report_formats.h"
 
 namespace hdfnet::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file for a report, opened before the work so that a bad path costs no run.
-class ReportFile {
- public:
-  ReportFile(const char* option, const fs::path& file) : option_(option), file_(file) {
-    if (file.empty()) return;
-    stream_.open(file, std::ios::binary | std::ios::trunc);
-    if (!stream_) {
-      throw UsageError("--" + option_ + " " + file.string() +
-                       " cannot be written; its folder must exist and be writable.");
-    }
-  }
-
-  bool wanted() const { return !file_.empty(); }
-
-  /// False when the text could not be stored; the console is told.
-  bool write(const std::string& text, Console& console) {
-    stream_ << text << std::flush;
-    if (stream_) return true;
-    console.error("--" + option_ + " " + file_.string() + " could not be written completely.");
-    return false;
-  }
-
- private:
-  const std::string option_;
-  const fs::path file_;
-  std::ofstream stream_;
-};
 
 void check_output_folder(const fs::path& out) {
   const bool file = out.extension() == ".png" || out.extension() == ".PNG";
@@ -75,9 +46,7 @@ class Inference {
         provider_(provider),
         out_(out),
         console_(console),
-        json_("timing-json", options.timing_json),
-        csv_("timing-csv", options.timing_csv),
-        trace_("trace", options.trace),
+        reports_(options),
         clock_(wants_measurement(options)) {}
 
   int run() {
@@ -89,10 +58,15 @@ class Inference {
     const auto begin = Progress::Clock::now();
     run_jobs(manifest);
     const std::chrono::duration<double> seconds = Progress::Clock::now() - begin;
-    const bool stored = write_reports() && stored_manifest(manifest);
-    summary_.print(console_, seconds.count());
+    const std::string totals = summary_.totals(seconds.count());
+    if (measured_) {
+      measured_->header = report_header(options_, setup_, provider_, networks_.front()->network());
+    }
+    const bool reported = reports_.write(measured_, clock_, measured_at_ms_, totals, console_);
+    const bool listed = stored_manifest(manifest);
+    summary_.print(console_, totals);
     if (const int signal = InterruptGuard::signal(); signal != 0) return 128 + signal;
-    const bool good = stored && summary_.all_good(options_.allow_unpaired);
+    const bool good = reported && listed && summary_.all_good(options_.allow_unpaired);
     return good ? exit_status::ok : exit_status::some_failed;
   }
 
@@ -125,6 +99,7 @@ class Inference {
     const auto report = [&](const Job& job, const Result& result) {
       manifest.add(job, result);
       summary_.add(job, result);
+      reports_.add(job, result);
     };
     for (const Job& job : done_) report(job, without_work(Status::skipped, ""));
     for (const Job& job : plan_.unpaired) {
@@ -132,7 +107,7 @@ class Inference {
     }
     if (to_do_.empty()) return;
 
-    PairFiles files(options_, console_, clock_);
+    PairFiles files(options_, console_, clock_, reports_.gallery());
     Progress progress(console_, to_do_.size());
     std::vector<RobustNetwork*> networks;
     for (const auto& network : networks_) networks.push_back(network.get());
@@ -174,20 +149,6 @@ class Inference {
     measured_at_ms_ = start.count();
   }
 
-  bool write_reports() {
-    if (!measured_) return true;
-    measured_->header = report_header(options_, setup_, provider_, networks_.front()->network());
-    const ModuleReport report = make_report(*measured_, clock_);
-    if (options_.timing) console_.text(report_table(report));
-    bool stored = true;
-    if (json_.wanted()) stored &= json_.write(report_json(report), console_);
-    if (csv_.wanted()) stored &= csv_.write(report_csv(report), console_);
-    if (trace_.wanted()) {
-      stored &= trace_.write(chrome_trace(clock_, measured_->network, measured_at_ms_), console_);
-    }
-    return stored;
-  }
-
   bool stored_manifest(Manifest& manifest) {
     if (manifest.good()) return true;
     console_.error("--manifest " + options_.manifest.string() +
@@ -200,7 +161,7 @@ class Inference {
   NetworkProvider& provider_;
   std::ostream& out_;
   Console& console_;
-  ReportFile json_, csv_, trace_;
+  RunReports reports_;
   StageClock clock_;
   std::vector<Job> to_do_, done_;
   Setup setup_;

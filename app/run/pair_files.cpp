@@ -38,8 +38,12 @@ cv::Mat picture(Save kind, const cv::Mat& rgb, const cv::Mat& saliency, const Op
 
 }  // namespace
 
-PairFiles::PairFiles(const Options& options, Console& console, StageClock& clock)
-    : options_(options), console_(console), clock_(clock), keep_rgb_(shows_rgb(options)) {}
+PairFiles::PairFiles(const Options& options, Console& console, StageClock& clock, Gallery* gallery)
+    : options_(options),
+      console_(console),
+      clock_(clock),
+      gallery_(gallery),
+      keep_rgb_(shows_rgb(options)) {}
 
 void PairFiles::say_scaling(const std::string& file, double low, double high) {
   if (scaling_said_.exchange(true)) return;
@@ -70,7 +74,13 @@ LoadedPair PairFiles::load(const Job& job, const Planes& planes, const std::stri
   if (depth.scaled && options_.depth_range.kind != DepthRange::Kind::fixed) {
     say_scaling(job.depth.string(), depth.low, depth.high);
   }
-  LoadedPair pair{rgb.cols, rgb.rows, {}};
+  LoadedPair pair;
+  pair.width = rgb.cols;
+  pair.height = rgb.rows;
+  if (gallery_ != nullptr && gallery_->claim()) {
+    pair.small_rgb = shrink(rgb);
+    pair.small_depth = shrink(depth.depth8);
+  }
   if (keep_rgb_) pair.rgb = std::move(rgb);
   return pair;
 }
@@ -93,6 +103,10 @@ void PairFiles::save(const Job& job, const LoadedPair& pair, const MapView& map,
     write_file(job.outputs[i].file, encode_png(pictures[i]));
   }
   times.encode = encoding.stop();
+
+  if (!pair.small_rgb.empty()) {
+    gallery_->add(job.name, make_thumbnails(pair.small_rgb, pair.small_depth, saliency));
+  }
 }
 
 }  // namespace hdfnet::app

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "html/gallery.h"
 #include "options/options.h"
 #include "run/console.h"
 #include "run/pair_io.h"
@@ -12,7 +13,9 @@ namespace hdfnet::app {
 /// Reads pairs from image files and writes results as PNG files, as the options say.
 class PairFiles final : public PairIo {
  public:
-  PairFiles(const Options& options, Console& console, StageClock& clock);
+  /// `gallery` takes small pictures of the pairs; null: none are made.
+  PairFiles(const Options& options, Console& console, StageClock& clock,
+            Gallery* gallery = nullptr);
 
   LoadedPair load(const Job& job, const Planes& planes, const std::string& lane,
                   PairTimes& times) override;
@@ -25,6 +28,7 @@ class PairFiles final : public PairIo {
   const Options& options_;
   Console& console_;
   StageClock& clock_;
+  Gallery* const gallery_;
   const bool keep_rgb_;
   std::atomic<bool> scaling_said_{false};
 };

@@ -20,7 +20,8 @@ struct Planes {
 struct LoadedPair {
   int width = 0;  ///< of the RGB image
   int height = 0;
-  cv::Mat rgb;  ///< 8-bit RGB; empty when no output shows it
+  cv::Mat rgb;                     ///< 8-bit RGB; empty when no output shows it
+  cv::Mat small_rgb, small_depth;  ///< for the gallery; empty when it does not show this pair
 };
 
 /// One saliency map as the network returned it.

@@ -32,9 +32,9 @@ std::string Summary::totals(double seconds) const {
   return count(Status::written) > 0 && seconds > 0 ? text + rate : text;
 }
 
-void Summary::print(Console& console, double seconds) const {
+void Summary::print(Console& console, const std::string& totals) const {
   for (const Failure& failure : failures_) console.error(failure.name + ": " + failure.error);
-  console.info(totals(seconds));
+  console.info(totals);
 }
 
 }  // namespace hdfnet::app

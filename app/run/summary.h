@@ -13,16 +13,16 @@ class Summary {
  public:
   void add(const Job& job, const Result& result);
 
-  /// Failures one a line, then the totals, for example "12 written, 1 failed in 0:03 (4.1
-  /// pairs/s)".
-  void print(Console& console, double seconds) const;
+  /// For example "12 written, 1 failed in 0:03 (4.10 pairs/s)".
+  std::string totals(double seconds) const;
+
+  /// Failures one a line, then the totals.
+  void print(Console& console, const std::string& totals) const;
 
   std::size_t count(Status status) const { return counts_[static_cast<std::size_t>(status)]; }
   bool all_good(bool allow_unpaired) const;
 
  private:
-  std::string totals(double seconds) const;
-
   struct Failure {
     std::string name;
     std::string error;

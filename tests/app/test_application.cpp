@@ -334,6 +334,20 @@ TEST_F(ApplicationTest, TimingIsMeasuredInPassesOfItsOwn) {
   EXPECT_EQ(lines(out.str()).size(), 3u);
 }
 
+TEST_F(ApplicationTest, ThePageShowsEveryPairAndTheModules) {
+  for (const char* name : {"a", "b"}) test::write_pair(folder.path(), name, name[0]);
+  test::write_text(folder / "depth/b.png", "no picture");
+  EXPECT_EQ(run_folders({"--report", (folder / "r.html").string()}), 1);
+  const std::string page = test::read_text(folder / "r.html");
+  EXPECT_NE(page.find("class=\"pair failed\""), std::string::npos);
+  EXPECT_NE(page.find("class=\"pair written\""), std::string::npos);
+  EXPECT_NE(page.find("1 written, 1 failed"), std::string::npos);
+  EXPECT_NE(page.find("data:image/jpeg;base64,"), std::string::npos);
+  EXPECT_NE(page.find("encoder1"), std::string::npos);
+  EXPECT_NE(page.find("depth-suffix: null"), std::string::npos);
+  EXPECT_FALSE(says("Module report"));
+}
+
 TEST_F(ApplicationTest, TimingPassesOverPairsThatCannotBeRead) {
   for (const char* name : {"a", "b"}) test::write_pair(folder.path(), name, name[0]);
   test::write_text(folder / "rgb/a.png", "no picture");

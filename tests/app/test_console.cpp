@@ -94,7 +94,7 @@ TEST(Summary, ListsFailuresThenTotals) {
   summary.add({"b", {}, {}, {}}, with(Status::failed, "b.jpg is cut off."));
   summary.add({"c", {}, {}, {}}, with(Status::skipped));
   summary.add({"d", {}, {}, {}}, with(Status::unpaired, "no depth."));
-  summary.print(console, 2);
+  summary.print(console, summary.totals(2));
   EXPECT_EQ(
       stream.str(),
       "error: b: b.jpg is cut off.\n"

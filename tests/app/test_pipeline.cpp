@@ -38,7 +38,10 @@ class FakeIo final : public PairIo {
     std::fill_n(planes.depth, side * side, static_cast<float>(number(job)));
     times.decode = 1;
     ++loaded;
-    return {10 + number(job), 20, {}};
+    LoadedPair pair;
+    pair.width = 10 + number(job);
+    pair.height = 20;
+    return pair;
   }
 
   void save(const Job& job, const LoadedPair& pair, const MapView& map, const std::string&,
