@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "hdfnet/ops/dynamic_filter.h"
+#include "hdfnet/ops/generated_dynamic_filter.h"
 #include "layout.h"
 #include "transport.h"
 
@@ -13,13 +14,14 @@ std::string branch_name(const std::string& prefix, int64_t dilation) {
   return prefix + "branch_" + std::to_string(dilation);
 }
 
-// The filter reads each tap once, x once and writes its result once.
-void count_filter(const at::Tensor& x, const at::Tensor& kernels, const at::Tensor& y,
+// The filter multiplies and adds each tap once; it reads x and `read` further elements, and writes
+// y.
+void count_filter(const at::Tensor& x, int64_t taps, int64_t read, const at::Tensor& y,
                   ModuleCost* cost) {
   if (cost == nullptr) return;
-  cost->flop += 2.0 * static_cast<double>(kernels.numel());
-  cost->bytes += static_cast<double>(x.numel() + kernels.numel() + y.numel()) *
-                 static_cast<double>(x.element_size());
+  cost->flop += 2.0 * static_cast<double>(taps);
+  cost->bytes +=
+      static_cast<double>(x.numel() + read + y.numel()) * static_cast<double>(x.element_size());
 }
 
 // All branches run together. Channels of every intermediate are grouped by branch (branch-major),
@@ -59,16 +61,16 @@ class FusedDdpm final : public Ddpm {
     first_ = {concatenate(first), {}, backend};
     for (const auto& step : dense) dense_.emplace_back(concatenate(step), grouped(true), backend);
     merge_ = {concatenate(merged), grouped(true), backend};
-    generate_ = {concatenate(generators), grouped(false), backend};
+    set_generator(concatenate(generators), backend);
     output_ = {concatenate(outputs), grouped(false), backend};
   }
 
   at::Tensor forward(const at::Tensor& input, const at::Tensor& y,
                      ModuleCost* cost) const override {
     const at::Tensor x = down_input_(input, cost);
-    const at::Tensor kernels = generate_kernels(y, cost);
-    const at::Tensor filtered = ops::dynamic_filter(x, kernels, dilations_);
-    count_filter(x, kernels, filtered, cost);
+    const at::Tensor features = kernel_features(y, cost);
+    const at::Tensor filtered = taps_on_chip_ ? filter_on_chip(x, features, cost)
+                                              : filter_with_stored_taps(x, features, cost);
     return fuse_(at::cat({x, output_(filtered, cost)}, 1), cost);
   }
 
@@ -94,8 +96,26 @@ class FusedDdpm final : public Ddpm {
     return at::cat(slices, 1);
   }
 
-  // y (N,64,H,W) -> (N, branches, mid, K*K, H, W)
-  at::Tensor generate_kernels(const at::Tensor& y, ModuleCost* cost) const {
+  // The last 1x1 of the generators, whose outputs are the taps. In half precision on CUDA the
+  // operator makes and uses them on the chip; elsewhere a convolution of the vendor's library is
+  // faster.
+  void set_generator(const Affine& taps, const Backend& backend) {
+    const bool half = backend.dtype == at::kHalf || backend.dtype == at::kBFloat16;
+    taps_on_chip_ = backend.device.is_cuda() && half;
+    if (!taps_on_chip_) {
+      generate_ = {taps, grouped(false), backend};
+      return;
+    }
+    const int64_t rows = taps.weight.size(0) / branches();
+    const auto prepare = [&](const at::Tensor& tensor, at::IntArrayRef sizes) {
+      return tensor.reshape(sizes).to(backend.dtype).to(backend.device).contiguous();
+    };
+    tap_weight_ = prepare(taps.weight, {branches(), rows, taps.weight.size(1)});
+    tap_bias_ = prepare(taps.bias, {branches(), rows});
+  }
+
+  // y (N,64,H,W) -> (N, branches*64, H, W): what each branch makes its taps from
+  at::Tensor kernel_features(const at::Tensor& y, ModuleCost* cost) const {
     const at::Tensor first = first_(y, cost);
     const at::Tensor feature = first.narrow(1, 0, branches() * feature_channels_);
     const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
@@ -105,9 +125,30 @@ class FusedDdpm final : public Ddpm {
       newest = convolution(join(maps), cost);
       maps.insert(maps.end() - 1, newest);
     }
-    const at::Tensor taps = generate_(merge_(join({feature, newest}), cost), cost);
-    return taps.view(
-        {y.size(0), branches(), mid_, kernel_size_ * kernel_size_, y.size(2), y.size(3)});
+    return merge_(join({feature, newest}), cost);
+  }
+
+  at::Tensor filter_with_stored_taps(const at::Tensor& x, const at::Tensor& features,
+                                     ModuleCost* cost) const {
+    const at::Tensor kernels =
+        generate_(features, cost)
+            .view({x.size(0), branches(), mid_, kernel_size_ * kernel_size_, x.size(2), x.size(3)});
+    at::Tensor filtered = ops::dynamic_filter(x, kernels, dilations_);
+    count_filter(x, kernels.numel(), kernels.numel(), filtered, cost);
+    return filtered;
+  }
+
+  at::Tensor filter_on_chip(const at::Tensor& x, const at::Tensor& features,
+                            ModuleCost* cost) const {
+    const at::Tensor y =
+        features.view({x.size(0), branches(), features.size(1) / branches(), x.size(2), x.size(3)});
+    at::Tensor filtered = ops::generated_dynamic_filter(x, y, tap_weight_, tap_bias_, dilations_);
+    const int64_t taps = filtered.numel() * kernel_size_ * kernel_size_;
+    count_filter(x, taps, features.numel() + tap_weight_.numel(), filtered, cost);
+    if (cost != nullptr) {
+      cost->flop += 2.0 * static_cast<double>(taps) * static_cast<double>(y.size(2));
+    }
+    return filtered;
   }
 
   std::vector<int64_t> dilations_;
@@ -118,7 +159,10 @@ class FusedDdpm final : public Ddpm {
   Convolution first_;
   std::vector<Convolution> dense_;
   Convolution merge_;
-  Convolution generate_;
+  bool taps_on_chip_ = false;
+  Convolution generate_;   ///< where the taps are stored
+  at::Tensor tap_weight_;  ///< (branches, mid*K*K, 64), where they are not
+  at::Tensor tap_bias_;    ///< (branches, mid*K*K)
   Convolution output_;
   Convolution fuse_;
 };
@@ -170,7 +214,7 @@ class ReferenceDdpm final : public Ddpm {
     const at::Tensor columns =
         at::im2col(x.contiguous(), {k, k}, {dilation, dilation}, {padding, padding}, {1, 1});
     at::Tensor y = (columns.view(sizes) * taps.reshape(sizes)).sum(2);
-    count_filter(x, taps, y, cost);
+    count_filter(x, taps.numel(), taps.numel(), y, cost);
     return y.contiguous(x.suggest_memory_format());
   }
 
