@@ -51,10 +51,12 @@ class Filter {
     std::vector<double> real(width_);
     for (int i = 0; i < out; ++i) {
       const double centre = (i + 0.5) * scale;
+      // NOLINTBEGIN(bugprone-incorrect-roundings): Pillow truncates, so must we
       const int first = std::max(0, static_cast<int>(centre - half_width + 0.5));
       const int end = std::min(in, static_cast<int>(centre + half_width + 0.5));
+      // NOLINTEND(bugprone-incorrect-roundings)
       std::int32_t* target = &weights_[width_ * static_cast<std::size_t>(i)];
-      set_weights(first - centre + 0.5, 1.0 / half_width, end - first, real, target);
+      set_weights(first, end - first, centre, 1.0 / half_width, real, target);
       taps_.push_back({first, end - first, target});
     }
   }
@@ -66,17 +68,18 @@ class Filter {
 
  private:
   /// The order of the operations is Pillow's, since the last bit of a double can decide a rounding.
-  static void set_weights(double offset, double inverse, int count, std::vector<double>& real,
-                          std::int32_t* target) {
+  static void set_weights(int first, int count, double centre, double inverse,
+                          std::vector<double>& real, std::int32_t* target) {
     double sum = 0;
     for (int x = 0; x < count; ++x) {
-      const double distance = std::abs((x + offset) * inverse);
+      const double distance = std::abs((x + first - centre + 0.5) * inverse);
       real[static_cast<std::size_t>(x)] = distance < 1.0 ? 1.0 - distance : 0.0;
       sum += real[static_cast<std::size_t>(x)];
     }
     for (int x = 0; x < count; ++x) {
       double weight = real[static_cast<std::size_t>(x)];
       if (sum != 0.0) weight /= sum;
+      // NOLINTNEXTLINE(bugprone-incorrect-roundings): as above
       target[x] = static_cast<std::int32_t>(0.5 + weight * (1 << kFractionBits));
     }
   }

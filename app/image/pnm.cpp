@@ -113,7 +113,7 @@ std::uint32_t next_sample(const Header& header, Scanner& scanner) {
 }
 
 /// Text takes at least a digit a sample: refuses a lie about the size before memory is taken.
-void check_length(const Source& source, const Header& header, Scanner& scanner) {
+void check_length(const Header& header, const Scanner& scanner) {
   const std::size_t columns = static_cast<std::size_t>(header.width) * header.channels();
   std::size_t row = columns * (!header.text() && header.most > 255 ? 2 : 1);
   if (header.kind == '4') row = (columns + 7) / 8;
@@ -170,7 +170,7 @@ cv::Mat decode_pnm(const Source& source) {
   Scanner scanner(source);
   const Header header = read_header(source, scanner);
   if (!header.text()) scanner.skip(1);  // one white space before binary pixels
-  check_length(source, header, scanner);
+  check_length(header, scanner);
   cv::Mat pixels;
   if (header.bitmap()) {
     pixels = read_bitmap(header, scanner);

@@ -128,7 +128,7 @@ cv::Mat decode_first_frame(const Source& source, const Frame& frame, cv::Size ca
     source.fail("is a damaged animated WebP: its first picture lies outside the canvas.");
   }
   const std::vector<unsigned char> file = still_file(frame);
-  const cv::Mat picture = decode_with_opencv(source, std::as_bytes(std::span(file)));
+  cv::Mat picture = decode_with_opencv(source, std::as_bytes(std::span(file)));
   if (picture.size() != frame.place.size()) {
     source.fail("is a damaged animated WebP: its first picture has another size than declared.");
   }

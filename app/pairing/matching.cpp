@@ -20,11 +20,10 @@ bool matches_glob(const Entry& entry, const std::string& glob) {
   return ::fnmatch(glob.c_str(), subject.c_str(), FNM_CASEFOLD) == 0;
 }
 
-/// A suffix that is the whole name is no suffix.
+/// A suffix may be the whole name: s1/color.png goes with s1/depth.png.
 bool has_suffix(const Entry& entry, const std::string& suffix) {
-  if (suffix.empty()) return true;
   const std::string name = entry.stem.substr(entry.stem.rfind('/') + 1);
-  return name.size() > suffix.size() && name.ends_with(suffix);
+  return name.ends_with(suffix);
 }
 
 /// One side of a rule.

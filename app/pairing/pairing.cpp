@@ -83,15 +83,10 @@ fs::path common_folder(const std::vector<fs::path>& files) {
   return common.value_or(fs::path());
 }
 
-/// Where the results of listed RGB files go: below the folder that all of them share.
-std::vector<fs::path> stems_of(const std::vector<fs::path>& files) {
-  const fs::path folder = common_folder(files);
-  std::vector<fs::path> stems;
-  for (const fs::path& file : files) {
-    const fs::path below = fs::absolute(file).lexically_normal().lexically_relative(folder);
-    stems.emplace_back(without_extension(below.generic_string()));
-  }
-  return stems;
+/// The path of a file below a folder, without extension: where its results go.
+fs::path stem_below(const fs::path& folder, const fs::path& file) {
+  const fs::path below = fs::absolute(file).lexically_normal().lexically_relative(folder);
+  return without_extension(below.generic_string());
 }
 
 std::vector<Entry> entries_of(const std::vector<fs::path>& files) {
@@ -104,9 +99,11 @@ std::vector<Entry> entries_of(const std::vector<fs::path>& files) {
 }
 
 Pairing pair_line_by_line(const std::vector<fs::path>& rgb, const std::vector<fs::path>& depth) {
-  const std::vector<fs::path> stems = stems_of(rgb);
+  const fs::path folder = common_folder(rgb);
   Pairing found;
-  for (std::size_t i = 0; i < rgb.size(); ++i) found.pairs.push_back({rgb[i], depth[i], stems[i]});
+  for (std::size_t i = 0; i < rgb.size(); ++i) {
+    found.pairs.push_back({rgb[i], depth[i], stem_below(folder, rgb[i])});
+  }
   return found;
 }
 
@@ -233,13 +230,10 @@ Pairing pair_by_name(const Inputs& inputs, const Candidates& candidates, const R
 
 /// Listed files and single images keep their place below the folder that they share.
 void set_list_stems(std::vector<Pair>& pairs, const std::vector<Entry>& rgb) {
-  std::vector<fs::path> files;
-  for (const Entry& entry : rgb) files.push_back(entry.file);
+  std::vector<fs::path> files(rgb.size());
+  std::transform(rgb.begin(), rgb.end(), files.begin(), [](const Entry& e) { return e.file; });
   const fs::path folder = common_folder(files);
-  for (Pair& pair : pairs) {
-    const fs::path below = fs::absolute(pair.rgb).lexically_normal().lexically_relative(folder);
-    pair.stem = without_extension(below.generic_string());
-  }
+  for (Pair& pair : pairs) pair.stem = stem_below(folder, pair.rgb);
 }
 
 Pairing pair_with_folder(const Inputs& inputs, const PairingOptions& options) {

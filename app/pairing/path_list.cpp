@@ -4,6 +4,7 @@
 #include <fstream>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "pairing/entry.h"
 #include "pairing/pairing.h"
@@ -50,10 +51,10 @@ std::optional<PathPair> split(const PathList& list, const std::string& text, boo
   constexpr std::string_view kSeparators = "\t,; ";
   for (std::size_t at = text.find_first_of(kSeparators); at != std::string::npos;
        at = text.find_first_of(kSeparators, at + 1)) {
-    const std::optional<PathPair> paths = split_at(list, text, at);
+    std::optional<PathPair> paths = split_at(list, text, at);
     if (!paths) continue;
     if (is_there(paths->rgb) && is_there(paths->depth)) return paths;
-    possible.push_back(*paths);
+    possible.push_back(std::move(*paths));
   }
   if (must_exist || possible.size() != 1) return std::nullopt;
   return possible.front();

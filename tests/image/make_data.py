@@ -47,6 +47,21 @@ def png(width, height, bits, colour_type, rows, before=b"", behind=b""):
             + chunk(b"IEND", b""))
 
 
+def interlaced(samples, colour_type):
+    """An interlaced PNG (Adam7); samples are rows x columns x channels of 8 or 16 bits."""
+    height, width = samples.shape[:2]
+    big_endian = samples.astype(samples.dtype.newbyteorder(">"))
+    data = b""
+    for x, y, dx, dy in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4),
+                         (1, 0, 2, 2), (0, 1, 1, 2)):
+        part = big_endian[y::dy, x::dx]
+        if part.size:
+            data += b"".join(b"\0" + row.tobytes() for row in part)
+    header = struct.pack(">IIBBBBB", width, height, samples.dtype.itemsize * 8, colour_type, 0, 0, 1)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data))
+            + chunk(b"IEND", b""))
+
+
 def bmp(width, height, bits, compression, masks, rows, palette=b"", size=40, top_down=False):
     body = b"".join(rows)
     extra = b"".join(struct.pack("<I", m) for m in masks)
@@ -58,6 +73,23 @@ def bmp(width, height, bits, compression, masks, rows, palette=b"", size=40, top
         extra = b""
     return (b"BM" + struct.pack("<IHHI", offset + len(body), 0, 0, offset) + info + extra + palette
             + body)
+
+
+def tiff(samples, extra=None):
+    """An uncompressed TIFF of R, G, B and perhaps alpha (`extra`: 1 multiplied into the colours, 2 not)."""
+    height, width, channels = samples.shape
+    data = samples.astype(samples.dtype.newbyteorder("<")).tobytes()
+    entries = [(256, 4, 1, width), (257, 4, 1, height), (258, 3, channels, 0), (259, 3, 1, 1),
+               (262, 3, 1, 2), (273, 4, 1, 0), (277, 3, 1, channels), (278, 4, 1, height),
+               (279, 4, 1, len(data))]
+    if extra is not None:
+        entries.append((338, 3, 1, extra))
+    bits_at = 8 + 2 + 12 * len(entries) + 4
+    values = {258: bits_at, 273: bits_at + 2 * channels}
+    directory = b"".join(struct.pack("<HHII", tag, kind, count, values.get(tag, value))
+                         for tag, kind, count, value in entries)
+    bits = struct.pack("<H", samples.dtype.itemsize * 8) * channels
+    return (b"II*\0" + struct.pack("<IH", 8, len(entries)) + directory + b"\0\0\0\0" + bits + data)
 
 
 def save(name, image, **options):
@@ -79,6 +111,18 @@ def expected_rgb(name):
     return np.asarray(image.convert("RGB"))
 
 
+def ycck():
+    """Four inks as Y, Cb, Cr, K. Pillow cannot write this, but the coded data of a CMYK file can be read
+    so as well: only the transform in Adobe's marker says which it is."""
+    ink = np.dstack([picture(), picture(channels=1) // 3])
+    file = DATA / "temporary.jpg"
+    Image.fromarray(ink, "CMYK").save(file, quality=92)
+    content = bytearray(file.read_bytes())
+    file.unlink()
+    content[content.index(b"Adobe") + 11] = 2
+    return bytes(content)
+
+
 def jpegs():
     rgb = Image.fromarray(picture())
     for orientation in range(1, 9):
@@ -92,6 +136,7 @@ def jpegs():
     yield save("rgb_colours.jpg", rgb, quality=90, keep_rgb=True)
     cmyk = np.dstack([picture(), picture(channels=1) // 3])
     yield save("cmyk.jpg", Image.fromarray(cmyk, "CMYK"), quality=92)
+    yield write("ycck.jpg", ycck())
 
 
 def pngs():
@@ -111,6 +156,10 @@ def pngs():
     yield save("exif_8.png", image, exif=exif(8, ">"))
     wide = rgb.astype(">u2") * 257 + np.arange(W, dtype=np.uint16)[None, :, None]
     yield write("rgb16.png", png(W, H, 16, 2, [r.astype(">u2").tobytes() for r in wide]))
+    yield write("interlaced.png", interlaced(rgb, 2))
+    yield write("interlaced16.png", interlaced(wide.astype(np.uint16), 2))
+    key = chunk(b"tRNS", struct.pack(">HHH", *(int(v) for v in rgb[3, 4])))
+    yield write("rgb_transparent_colour.png", png(W, H, 8, 2, [r.tobytes() for r in rgb], key))
     rows = [np.packbits(((r >> 6) & 3)[:, None] >> np.array([1, 0]) & 1).tobytes() for r in grey]
     yield write("bits_2.png", png(W, H, 2, 0, rows))
     behind = chunk(b"eXIf", exif(3))
@@ -132,6 +181,10 @@ def tiffs():
     alpha = Image.fromarray(255 - picture(channels=1))
     yield save("rgba.tif", Image.merge("RGBA", [*image.split(), alpha]))
     yield save("grey_alpha.tif", Image.merge("LA", [image.convert("L"), alpha]))
+    yield write("rgb16.tif", tiff(rgb.astype(np.uint16) * 257 - rgb.astype(np.uint16)[..., ::-1] // 3))
+    multiplied = rgb.astype(np.uint16) * (255 - rgb[..., :1]) // 255
+    yield write("rgba_multiplied.tif", tiff(
+        np.dstack([multiplied.astype(np.uint8), 255 - rgb[..., 0]]), extra=1))
     yield save("ycbcr.tif", image.convert("YCbCr"))
     big = Image.fromarray(picture(40, 50))
     big.save(DATA / "temporary.tif")

@@ -68,6 +68,15 @@ TEST(RawDepth, DifferingChannelsBecomeGreyWithAWarning) {
             std::string::npos);
 }
 
+TEST(RawDepth, Differing16BitChannelsBecomeGreyOfTheirHighBytes) {
+  const cv::Mat bgr(4, 4, CV_16UC3, cv::Scalar(30 * 256 + 99, 200 * 256, 100 * 256 + 255));
+  const RawDepth raw = decode(encoded(bgr, ".png"));
+  EXPECT_EQ(raw.values.type(), CV_8UC1);
+  EXPECT_EQ(raw.values.at<unsigned char>(0, 0),
+            (19595 * 100 + 38470 * 200 + 7471 * 30 + 32768) >> 16);
+  EXPECT_EQ(raw.info.warnings.size(), 1U);
+}
+
 TEST(RawDepth, ChromaNoiseOfAJpegIsLetPass) {
   cv::Mat bgr(16, 16, CV_8UC3, cv::Scalar(100, 102, 101));
   EXPECT_TRUE(decode(encoded(bgr, ".jpg")).info.warnings.empty());

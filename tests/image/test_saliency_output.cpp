@@ -142,7 +142,8 @@ TEST(Visualise, OverlayTintsAndDims) {
 TEST(Visualise, HeatMapRunsFromDarkBlueToYellow) {
   const cv::Mat saliency = (cv::Mat_<unsigned char>(1, 2) << 0, 255);
   const cv::Mat colours = heat_map(saliency);
-  const cv::Vec3b low = colours.at<cv::Vec3b>(0, 0), high = colours.at<cv::Vec3b>(0, 1);
+  const auto& low = colours.at<cv::Vec3b>(0, 0);
+  const auto& high = colours.at<cv::Vec3b>(0, 1);
   EXPECT_LT(low[1], 20);
   EXPECT_GT(low[2], low[1]);
   EXPECT_GT(high[0], 200);

@@ -40,6 +40,16 @@ TEST(Suffixes, TellSidesApartInOneFolder) {
   EXPECT_TRUE(found.unpaired_depth.empty());
 }
 
+TEST(Suffixes, MayBeTheWholeName) {
+  const Tree tree{"all/s1/color.png", "all/s1/depth.png", "all/s2/color.png", "all/s2/depth.png"};
+  PairingOptions options = tree.options("all", "all");
+  options.recursive = true;
+  options.rgb_suffix = "color";
+  options.depth_suffix = "depth";
+  EXPECT_EQ(described(find_pairs(options)),
+            (Names{"s1/color: color.png + depth.png", "s2/color: color.png + depth.png"}));
+}
+
 TEST(Suffixes, KnownOnesAreRecognisedAndSaid) {
   const Tree tree{"rgb/frame-000000.color.jpg", "depth/frame-000000.depth.png"};
   const Pairing found = find_pairs(tree.options("rgb", "depth"));

@@ -50,6 +50,7 @@ std::vector<std::string> described(const Pairing& pairing) {
 
 std::vector<std::string> names(const std::vector<fs::path>& paths) {
   std::vector<std::string> result;
+  result.reserve(paths.size());
   for (const fs::path& path : paths) result.push_back(path.filename().string());
   return result;
 }
