@@ -1,0 +1,249 @@
+"""Tests of the training code: measures, losses, views, initial features. No images are needed."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "weights"))
+
+import augment  # noqa: E402
+import hdfnet  # noqa: E402
+import imagenet  # noqa: E402
+import losses  # noqa: E402
+import metrics  # noqa: E402
+import train  # noqa: E402
+
+
+# What PySODMetrics 1.6.2 gives for a ramp over the columns against a rectangle.
+EXPECTED_ON_RAMP = {
+    "max_f": 0.33171324422843257,
+    "mean_f": 0.19753443340619087,
+    "mae": 0.4904117647058824,
+    "s": 0.3719544593999803,
+}
+
+
+class Measures(unittest.TestCase):
+    def setUp(self) -> None:
+        self.mask = np.zeros((40, 50), np.uint8)
+        self.mask[10:25, 12:40] = 255
+
+    def test_perfect_and_inverted(self) -> None:
+        best = metrics.measure([(self.mask, self.mask)])
+        self.assertAlmostEqual(best["max_f"], 1.0)
+        self.assertAlmostEqual(best["mae"], 0.0)
+        self.assertAlmostEqual(best["s"], 1.0, places=6)
+        self.assertAlmostEqual(best["indecision"], 0.0)
+        worst = metrics.measure([(255 - self.mask, self.mask)])
+        self.assertAlmostEqual(worst["mae"], 1.0)
+        self.assertLess(worst["s"], 0.1)
+
+    def test_against_values_of_pysodmetrics(self) -> None:
+        ramp = np.tile(np.linspace(0, 255, 50).astype(np.uint8), (40, 1))
+        found = metrics.measure([(ramp, self.mask)])
+        for name, value in EXPECTED_ON_RAMP.items():
+            self.assertAlmostEqual(found[name], value, places=9, msg=name)
+
+    def test_f_by_hand(self) -> None:
+        truth = np.array([[True, True, False, False]])
+        curve = metrics.f_curve(np.array([[1.0, 0.2, 0.5, 0.0]]), truth)
+        # Threshold above 0.5: one hit, no false alarm: precision 1, recall 0.5.
+        self.assertAlmostEqual(curve[0], 1.3 * 0.5 / (0.3 + 0.5))
+        self.assertAlmostEqual(curve[-1], 1.3 * 0.5 / (0.3 * 0.5 + 1))
+
+    def test_empty_mask_and_flat_map(self) -> None:
+        found = metrics.measure([(np.full((8, 8), 77, np.uint8), np.zeros((8, 8), np.uint8))])
+        self.assertTrue(all(np.isfinite(v) for v in found.values()))
+
+
+class Losses(unittest.TestCase):
+    def test_right_is_cheaper_than_wrong(self) -> None:
+        target = torch.zeros(2, 1, 48, 48)
+        target[:, :, 10:30, 10:30] = 1
+        right = (target * 2 - 1) * 8
+        for loss in (losses.cross_entropy_and_overlap, losses.hybrid_enhanced):
+            self.assertEqual(loss(right, target).shape, (2,))
+            self.assertTrue(bool((loss(right, target) < 0.05).all()))
+            self.assertTrue(bool((loss(-right, target) > 1).all()))
+
+    def test_empty_and_full_targets(self) -> None:
+        for value in (0.0, 1.0):
+            logits = torch.zeros(1, 1, 32, 32, requires_grad=True)
+            loss = losses.total(logits, torch.full((1, 1, 32, 32), value))
+            loss.backward()
+            self.assertTrue(bool(torch.isfinite(logits.grad).all()))
+
+
+def small_pack(count: int = 4, side: int = 64) -> augment.Pack:
+    generator = torch.Generator().manual_seed(3)
+    rgb = torch.randint(0, 256, (count, 3, side, side), generator=generator, dtype=torch.uint8)
+    depth = torch.full((count, 1, side, side), 200, dtype=torch.uint8)
+    mask = torch.zeros(count, 1, side, side, dtype=torch.uint8)
+    mask[:, :, 20:40, 10:50] = 255
+    depth[mask > 0] = 40
+    has_depth = torch.tensor([True] * (count - 1) + [False])
+    return augment.Pack(rgb, depth, mask, has_depth, augment.object_boxes(mask))
+
+
+class Views(unittest.TestCase):
+    def test_boxes(self) -> None:
+        box = small_pack().box[0].tolist()
+        np.testing.assert_allclose(box, [-0.0625, -0.0625, 0.625, 0.3125])
+        empty = augment.object_boxes(torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
+        self.assertEqual(empty[0].tolist(), [0, 0, 1, 1])
+
+    def test_shapes_ranges_and_seed(self) -> None:
+        pack, index = small_pack(), torch.tensor([0, 3, 1, 2, 0, 3])
+        torch.manual_seed(5)
+        rgb, depth, target = augment.views(pack, index, 48)
+        self.assertEqual(rgb.shape, (6, 3, 48, 48))
+        for plane in (depth, target):
+            self.assertEqual(plane.shape, (6, 1, 48, 48))
+            self.assertGreaterEqual(float(plane.min()), 0)
+            self.assertLessEqual(float(plane.max()), 1)
+        self.assertTrue(bool(torch.isfinite(rgb).all()))
+        torch.manual_seed(5)
+        again = augment.views(pack, index, 48)
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip((rgb, depth, target), again)))
+
+    def test_depth_keeps_its_polarity(self) -> None:
+        torch.manual_seed(1)
+        near, far, cases = 0.0, 0.0, 0
+        pack, index = small_pack(), torch.zeros(32, dtype=torch.long)
+        for _ in range(4):
+            _, depth, target = augment.views(pack, index, 48)
+            for d, t in zip(depth, target):
+                if d.std() > 0.02 and 0.05 < t.mean() < 0.95:
+                    near += float(d[t > 0.5].mean())
+                    far += float(d[t <= 0.5].mean())
+                    cases += 1
+        self.assertGreater(cases, 60)
+        self.assertLess(near / cases, far / cases - 0.2)
+
+    def test_plain(self) -> None:
+        rgb, depth = augment.plain(small_pack(), torch.tensor([1, 3]), 32)
+        self.assertEqual((rgb.shape, depth.shape), ((2, 3, 32, 32), (2, 1, 32, 32)))
+
+
+class Features(unittest.TestCase):
+    def test_streams_start_as_the_plain_vgg(self) -> None:
+        generator = torch.Generator().manual_seed(2)
+        widths = [3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
+        features = []
+        for i, o in zip(widths, widths[1:]):
+            weight = torch.randn(o, i, 3, 3, generator=generator) * (2 / (9 * i)) ** 0.5 * 1.5
+            features.append((weight, 0.1 * torch.randn(o, generator=generator)))
+        model = hdfnet.build("vgg16")
+        rgb = torch.randn(2, 3, 64, 64, generator=generator)
+        depth = torch.rand(2, 1, 64, 64, generator=generator)
+        imagenet.initialise(model, features, rgb, depth)
+        x, remaining = rgb, list(features)
+        for stride, count in ((1, 2), (2, 2), (4, 3), (8, 3), (16, 3)):
+            if stride > 1:
+                x = F.max_pool2d(x, 2)
+            for _ in range(count):
+                x = F.relu(F.conv2d(x, *remaining.pop(0), padding=1))
+        for training in (False, True):
+            with torch.no_grad():
+                y = rgb
+                for stride in (1, 2, 4, 8, 16):
+                    y = getattr(model, f"encoder{stride}").train(training)(y)
+            # Equal up to one positive factor per channel.
+            factor = (x * y).sum((0, 2, 3)) / (y * y).sum((0, 2, 3)).clamp_min(1e-9)
+            difference = (y * factor.reshape(1, -1, 1, 1) - x).norm() / x.norm()
+            self.assertLess(float(difference), 1e-3)
+
+    def test_small_form(self) -> None:
+        generator = torch.Generator().manual_seed(2)
+        features = [
+            (torch.randn(4, 2, 3, 3, generator=generator), torch.randn(4, generator=generator))
+            for _ in range(13)
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "f.npz"
+            imagenet.write_small(features, path)
+            for (weight, bias), (w, b) in zip(imagenet.read_features(path), features):
+                self.assertLess(float((weight - w).abs().max()), float(w.abs().max()) / 200)
+                torch.testing.assert_close(bias, b)
+
+    def test_only_arrays_are_unpickled(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "f.ckpt"
+            tree = {f"Conv_{i}": {"kernel": np.zeros((3, 3, 2, 4), np.float32)} for i in range(13)}
+            for layer in tree.values():
+                layer["bias"] = np.ones(4, np.float32)
+            path.write_bytes(pickle.dumps({"VGG16_0": tree}, protocol=2))
+            try:
+                features = imagenet.read_features(path)
+            except pickle.UnpicklingError as error:  # NumPy 2 pickles bytes through _codecs
+                self.assertIn("_codecs", str(error))
+            else:
+                self.assertEqual(features[0][0].shape, (4, 2, 3, 3))
+            path.write_bytes(pickle.dumps({"VGG16_0": print}, protocol=2))
+            with self.assertRaises(pickle.UnpicklingError):
+                imagenet.read_features(path)
+
+
+class Training(unittest.TestCase):
+    def test_strided_filter_equals_the_reference(self) -> None:
+        x = torch.randn(2, 4, 6, 9, dtype=torch.float64, requires_grad=True)
+        kernels = torch.randn(2, 36, 6, 9, dtype=torch.float64, requires_grad=True)
+        for dilation in (1, 3, 5):
+            results = []
+            for function in (hdfnet.dynamic_filter, train.strided_dynamic_filter):
+                out = function(x, kernels, 3, dilation)
+                results.append((out,) + torch.autograd.grad(out.square().sum(), (x, kernels)))
+            for a, b in zip(*results):
+                torch.testing.assert_close(a, b)
+
+    def test_offsets_start_as_the_identity_and_vanish_in_use(self) -> None:
+        model = hdfnet.build("vgg16").eval()
+        rgb, depth = torch.randn(2, 3, 32, 32), torch.rand(2, 1, 32, 32)
+        with torch.no_grad():
+            before = model(rgb, depth)
+            offsets = train.SourceOffsets(model)
+            offsets.second = torch.tensor([0.0, 1.0]).reshape(-1, 1, 1, 1)
+            torch.testing.assert_close(model(rgb, depth), before)
+            offsets.offset["classifier"].fill_(1.0)
+            moved = model(rgb, depth)
+            torch.testing.assert_close(moved[0], before[0])
+            self.assertGreater(float((moved[1] - before[1]).abs().min()), 0)
+            offsets.second = None
+            torch.testing.assert_close(model(rgb, depth), before)
+        self.assertEqual(
+            {name: tuple(t.shape) for name, t in model.state_dict().items()},
+            hdfnet.state_shapes("vgg16"),
+        )
+
+    def test_average(self) -> None:
+        layer = nn.Linear(2, 1)
+        average = train.Average(layer, 0.9)
+        with torch.no_grad():
+            layer.weight.fill_(1.0)
+        for _ in range(400):
+            average.update(layer)
+        torch.testing.assert_close(average.model.weight, layer.weight)
+
+    def test_parts_join(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.pt"
+            content = bytes(range(256)) * 5000
+            path.write_bytes(content)
+            train.cut(path, 0.5)
+            parts = sorted(Path(folder).iterdir())
+            self.assertGreater(len(parts), 1)
+            self.assertEqual(b"".join(p.read_bytes() for p in parts), content)
+
+
+if __name__ == "__main__":
+    unittest.main()

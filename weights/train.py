@@ -1,0 +1,694 @@
+"""Trains HDFNet-VGG16 on a pack of RGB-D images and writes the archive that hdfnet-infer loads.
+
+    python weights/train.py --data PACK --features vgg16_features.npz --out OUT --minutes 8
+
+PACK holds nlpr/{rgb,depth,mask}, nlpr.csv and sod/{rgb,mask}. The learning-rate schedule follows
+the clock, not the step count: a run of any length ends annealed. With --state the whole training
+state is kept in a file, and a run cut into slices (--slice-minutes) goes on where the last stopped.
+OUT gets the archive, cut into parts of --part-mib, metrics.json, curves.json and a sheet of
+validation maps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import json
+import math
+import os
+import sys
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import archive  # noqa: E402
+import augment  # noqa: E402
+import hdfnet  # noqa: E402
+import imagenet  # noqa: E402
+import losses  # noqa: E402
+import metrics  # noqa: E402
+
+STORED_SIZE = 352
+VALIDATION_IMAGES = 80
+NEARLY_EMPTY, UNDECIDED = 0.005, 0.05
+
+
+def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Train HDFNet-VGG16.")
+    parser.add_argument("--data", type=Path, required=True, help="the training pack")
+    parser.add_argument("--features", type=Path, help="ImageNet VGG16 features (see imagenet.py)")
+    parser.add_argument("--start", type=Path, help="start from this archive instead")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=8.0, help="length of the whole schedule")
+    parser.add_argument("--slice-minutes", type=float, help="stop after this long; needs --state")
+    parser.add_argument("--state", type=Path, help="file that keeps the training state")
+    parser.add_argument("--size", type=int, default=320)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--rgb-lr", type=float, default=0.12, help="RGB encoder, times --lr")
+    parser.add_argument("--depth-lr", type=float, default=0.3, help="depth encoder, times --lr")
+    parser.add_argument("--weight-decay", type=float, default=0.04)
+    parser.add_argument("--average", type=float, default=0.999, help="decay of the weight average")
+    parser.add_argument("--trust-at", type=float, default=0.3, help="when masks are re-weighted")
+    parser.add_argument(
+        "--shares",
+        type=float,
+        nargs=3,
+        default=(0.42, 0.38, 0.20),
+        metavar=("TRAIN", "LABELLED", "SOD"),
+        help="shares of the views from each source",
+    )
+    parser.add_argument("--hybrid", type=float, default=1.0, help="weight of the hybrid loss")
+    parser.add_argument(
+        "--freeze", action="store_true", help="keep the encoders and all BatchNorm statistics"
+    )
+    parser.add_argument(
+        "--bias-shift",
+        type=float,
+        help="added to the classifier's bias at the end; default: what validation likes best",
+    )
+    parser.add_argument("--depth-blind", action="store_true", help="never show any depth")
+    parser.add_argument("--evaluations", type=int, default=8)
+    parser.add_argument("--part-mib", type=float, default=15.0)
+    parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args(arguments)
+    if bool(options.features) == bool(options.start) and not (options.state or Path()).is_file():
+        parser.error("give either --features or --start")
+    if options.slice_minutes and not options.state:
+        parser.error("--slice-minutes needs --state")
+    return options
+
+
+# ---- data -----------------------------------------------------------------------------------
+
+
+def _read(path: Path, mode: str) -> np.ndarray:
+    with Image.open(path) as image:
+        image = image.convert(mode)
+        if image.size != (STORED_SIZE, STORED_SIZE):
+            image = image.resize((STORED_SIZE, STORED_SIZE), Image.BILINEAR)
+        return np.asarray(image)
+
+
+class Images:
+    """The pack on the device, with what is known of each image."""
+
+    def __init__(self, root: Path, limit: int, device: torch.device) -> None:
+        with (root / "nlpr.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        labelled = sorted(
+            (row["name"] for row in rows if row["split"] == "labelled"),
+            key=lambda name: zlib.crc32(name.encode()),
+        )
+        held_out = set(labelled[:VALIDATION_IMAGES])
+        self.names: List[str] = []
+        self.source: List[str] = []
+        for row in rows:
+            empty = float(row["foreground"]) < NEARLY_EMPTY
+            vague = float(row["indecision"]) > UNDECIDED
+            if row["name"] in held_out:
+                source = "validation"
+            elif empty or vague:
+                continue
+            else:
+                source = row["split"]
+            self.names.append(f"nlpr/{row['name']}")
+            self.source.append(source)
+        for path in sorted((root / "sod" / "rgb").iterdir()):
+            self.names.append(f"sod/{path.stem}")
+            self.source.append("sod")
+        if limit:
+            kept = [i for i, s in enumerate(self.source) if self.source[:i].count(s) < limit]
+            self.names = [self.names[i] for i in kept]
+            self.source = [self.source[i] for i in kept]
+
+        def load(name: str) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+            folder, stem = name.split("/")
+            rgb = _read(root / folder / "rgb" / f"{stem}.jpg", "RGB")
+            mask = _read(root / folder / "mask" / f"{stem}.png", "L")
+            depth_path = root / folder / "depth" / f"{stem}.jpg"
+            depth = _read(depth_path, "L") if depth_path.exists() else np.full_like(mask, 128)
+            return rgb, depth, mask
+
+        with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
+            loaded = list(pool.map(load, self.names))
+        rgb, depth, mask = (torch.from_numpy(np.stack(planes)) for planes in zip(*loaded))
+        mask = mask.unsqueeze(1).to(device)
+        self.pack = augment.Pack(
+            rgb=rgb.permute(0, 3, 1, 2).contiguous().to(device),
+            depth=depth.unsqueeze(1).to(device),
+            mask=mask,
+            has_depth=torch.tensor([n.startswith("nlpr") for n in self.names], device=device),
+            box=augment.object_boxes(mask),
+        )
+
+    def of(self, *sources: str) -> Tensor:
+        """Indices of the images of these sources, on the device."""
+        found = [i for i, source in enumerate(self.source) if source in sources]
+        return torch.tensor(found, device=self.pack.rgb.device)
+
+
+# ---- network --------------------------------------------------------------------------------
+
+
+def strided_dynamic_filter(x: Tensor, kernels: Tensor, kernel_size: int, dilation: int) -> Tensor:
+    """hdfnet.dynamic_filter without the copy of nine patches that F.unfold makes per image: the
+    patches are a view of the padded map. Same shapes, same values."""
+    n, c, h, w = x.shape
+    reach = dilation * (kernel_size - 1) // 2
+    padded = F.pad(x.contiguous(), [reach] * 4)
+    patches = padded.unfold(2, h, dilation).unfold(3, w, dilation)  # (N,C,K,K,H,W)
+    taps = kernels.contiguous().reshape(n, c, kernel_size, kernel_size, h, w)
+    return (patches * taps).sum(dim=(2, 3))
+
+
+class SourceOffsets(nn.Module):
+    """Lets masks of a second origin differ in what they call salient, without learning it.
+
+    The masks from the RGB network and those from the RGB-D network choose different objects in one
+    image out of seven. While an image comes with a mask of the former, a learnt gain and offset is
+    applied to the features that enter the decoder; with the latter, and in use, there is none. So
+    the first kind trains the shared features, and the second decides. Nothing of this is part of
+    the network that is saved.
+    """
+
+    LAYERS = (
+        "trans16 trans8 trans4 trans2 trans1 depth_trans16 depth_trans8 depth_trans4 "
+        "upconv16 upconv8 upconv4 classifier"
+    ).split()
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.second: Optional[Tensor] = None  # (N,1,1,1): 1 for images with a mask of that origin
+        self.gain, self.offset = nn.ParameterDict(), nn.ParameterDict()
+        for name in self.LAYERS:
+            layer = getattr(model, name)
+            convolution = [m for m in layer.modules() if isinstance(m, nn.Conv2d)][-1]
+            shape = (1, convolution.out_channels, 1, 1)
+            self.gain[name] = nn.Parameter(torch.zeros(shape))
+            self.offset[name] = nn.Parameter(torch.zeros(shape))
+            layer.register_forward_hook(self._hook(name))
+
+    def _hook(self, name: str):  # noqa: ANN202
+        def apply(module: nn.Module, arguments: object, out: Tensor) -> Tensor:
+            if self.second is None:
+                return out
+            gain = 1 + self.second * self.gain[name]
+            return out * gain.to(out.dtype) + (self.second * self.offset[name]).to(out.dtype)
+
+        return apply
+
+
+def parameter_groups(model: nn.Module, options: argparse.Namespace) -> List[Dict[str, object]]:
+    """Encoders learn more slowly than the rest; biases and BatchNorm are not decayed."""
+    groups: Dict[Tuple[float, bool], List[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        rate = options.lr
+        if name.startswith("encoder"):
+            rate *= options.rgb_lr
+        elif name.startswith("depth_encoder"):
+            rate *= options.depth_lr
+        groups.setdefault((rate, parameter.dim() > 1), []).append(parameter)
+    return [
+        {"params": p, "lr": rate, "full_lr": rate, "weight_decay": options.weight_decay * decayed}
+        for (rate, decayed), p in groups.items()
+    ]
+
+
+class Average:
+    """An exponential moving average of the weights and of BatchNorm's statistics."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.decay = decay
+        self.steps = 0
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        self.steps += 1
+        rate = 1 - min(self.decay, (1 + self.steps) / (10 + self.steps))
+        mine, theirs = [], []
+        for a, b in zip(self.model.state_dict().values(), model.state_dict().values()):
+            if a.is_floating_point():
+                mine.append(a)
+                theirs.append(b)
+        torch._foreach_lerp_(mine, theirs, rate)
+
+
+@torch.no_grad()
+def recalibrate(
+    model: nn.Module, images: Images, chances: Tensor, options: argparse.Namespace, batches: int
+) -> None:
+    """Measures BatchNorm's statistics anew for averaged weights, on training views."""
+    if options.freeze:
+        return
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain mean over the batches
+    model.train()
+    for _ in range(batches):
+        index = torch.multinomial(chances, options.batch, replacement=True)
+        rgb, depth, _ = augment.views(images.pack, index, options.size)
+        if options.depth_blind:
+            depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
+        model(rgb.contiguous(memory_format=torch.channels_last), depth)
+    model.eval()
+    for norm in norms:
+        norm.momentum = 0.1
+
+
+# ---- evaluation -----------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def maps_of(
+    model: nn.Module, images: Images, index: Tensor, size: int, blind: bool, mirror: bool = False
+) -> Tensor:
+    """Maps (N,1,STORED_SIZE,STORED_SIZE) in 0..1 of the images `index`."""
+    found = []
+    for part in index.split(40):
+        rgb, depth = augment.plain(images.pack, part, size)
+        if blind:
+            depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
+        out = model(rgb, depth).float()
+        if mirror:
+            out = (out + model(rgb.flip(3), depth.flip(3)).float().flip(3)) / 2
+        found.append(
+            F.interpolate(out, size=(STORED_SIZE,) * 2, mode="bilinear", align_corners=False)
+        )
+    return torch.cat(found)
+
+
+def evaluate(model: nn.Module, images: Images, size: int, blind: bool) -> Dict[str, float]:
+    index = images.of("validation")
+    maps = (maps_of(model, images, index, size, blind) * 255).to(torch.uint8)[:, 0].cpu().numpy()
+    masks = images.pack.mask[index][:, 0].cpu().numpy()
+    return metrics.measure(zip(maps, masks))
+
+
+@torch.no_grad()
+def level_bias(model: nn.Module, images: Images, size: int, blind: bool) -> float:
+    """The shift of the classifier's bias with the least mean absolute error in validation.
+
+    Losses that balance regions and views that focus on objects leave the maps too bright. One
+    number takes that back; the order of the pixels, and so the best F, stays as it is.
+    """
+    index = images.of("validation")
+    masks = (images.pack.mask[index] > 128).float()
+    maps = maps_of(model, images, index, size, blind).clamp(1e-7, 1 - 1e-7)
+    shifts = [s / 4 for s in range(-20, 9)]
+    errors = [float(((maps.logit() + s).sigmoid() - masks).abs().mean()) for s in shifts]
+    return shifts[int(np.argmin(errors))]
+
+
+def merit(result: Dict[str, float]) -> float:
+    return result["max_f"] - result["mae"]
+
+
+def write_sheet(model: nn.Module, images: Images, size: int, blind: bool, path: Path) -> None:
+    """A picture of validation images, depth, masks and maps, to be looked at."""
+    index = images.of("validation")[:24]
+    maps = maps_of(model, images, index, size, blind)
+    pack = images.pack
+    rows = [pack.rgb[index].float(), pack.depth[index].float().expand(-1, 3, -1, -1)]
+    rows += [pack.mask[index].float().expand(-1, 3, -1, -1), 255 * maps.expand(-1, 3, -1, -1)]
+    small = [F.interpolate(row, size=(96, 96), mode="area") for row in rows]
+    columns = torch.cat(small, dim=2)  # (N,3,4*96,96)
+    bands = [torch.cat(list(band), dim=2) for band in columns.split(12)]
+    widest = max(band.shape[2] for band in bands)
+    bands = [F.pad(band, (0, widest - band.shape[2])) for band in bands]
+    sheet = torch.cat(bands, dim=1).permute(1, 2, 0).to(torch.uint8).cpu().numpy()
+    Image.fromarray(sheet).save(path)
+
+
+# ---- training -------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def agreement(model: nn.Module, images: Images, index: Tensor, size: int, blind: bool) -> Tensor:
+    """Soft overlap (N,) between the masks of `index` and the network's maps."""
+    result = []
+    for part in index.split(80):
+        p = maps_of(model, images, part, size, blind, mirror=True)
+        target = (images.pack.mask[part].float() / 255 - 0.5).mul(2).add(0.5).clamp(0, 1)
+        both = (p * target).sum((1, 2, 3))
+        result.append(both / ((p + target).sum((1, 2, 3)) - both + 1))
+    return torch.cat(result)
+
+
+def initial_chances(images: Images, shares: Sequence[float]) -> Tensor:
+    """How often each image is drawn: fixed shares of the views for each source; (M,)."""
+    share = dict(zip(("train", "labelled", "sod"), shares), validation=0.0)
+    counts = {source: images.source.count(source) for source in share}
+    chances = [share[source] / counts[source] for source in images.source]
+    return torch.tensor(chances, device=images.pack.rgb.device)
+
+
+def new_model(options: argparse.Namespace, images: Images, device: torch.device) -> nn.Module:
+    model = hdfnet.build("vgg16").to(device)
+    if options.start:
+        model.load_state_dict(read_archive(options.start))
+        return model
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    # Raw taps multiply activations: they must start small or the pyramid's sums explode.
+    for name, module in model.named_modules():
+        if name.endswith("gernerate_kernel.2"):
+            nn.init.normal_(module.weight, std=0.02)
+        if name == "classifier":
+            nn.init.normal_(module.weight, std=0.05)
+            nn.init.constant_(module.bias, -1.0)
+    pool = images.of("train", "labelled", "sod")
+    chosen = pool[torch.randperm(len(pool), device=device)[: 2 * options.batch]]
+    rgb, depth, _ = augment.views(images.pack, chosen, options.size)
+    imagenet.initialise(model, imagenet.read_features(options.features), rgb, depth)
+    return model
+
+
+def read_archive(path: Path) -> Dict[str, Tensor]:
+    """The float32 state dict of an archive written by archive.py."""
+    stored = torch.jit.load(str(path), map_location="cpu").state_dict()
+    state = {}
+    for name, tensor in stored.items():
+        if name.endswith("_scale"):
+            continue
+        scale = stored.get(name + "_scale")
+        if scale is not None:
+            tensor = tensor.float() * scale.reshape(-1, 1, 1, 1)
+        state[name] = tensor.float() if tensor.is_floating_point() else tensor
+    return state
+
+
+def cut(path: Path, part_mib: float) -> None:
+    """Cuts a file into PATH.000, PATH.001, ...; `cat PATH.* > PATH` joins them."""
+    content = path.read_bytes()
+    size = int(part_mib * 2**20)
+    for number, begin in enumerate(range(0, len(content), size)):
+        path.with_name(f"{path.name}.{number:03d}").write_bytes(content[begin : begin + size])
+    path.unlink()
+
+
+def write_archive(state: Dict[str, Tensor], out: Path, part_mib: float) -> None:
+    on_cpu = {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
+    path = out / "hdfnet_vgg16.pt"
+    archive.save(archive.make("vgg16", on_cpu, "int8"), path)
+    print(f"archive: {path.stat().st_size} bytes, sha256 {archive.sha256(path)}", flush=True)
+    if part_mib:
+        cut(path, part_mib)
+
+
+class Run:
+    """The state of a training run and its loop."""
+
+    def __init__(self, options: argparse.Namespace, began: float) -> None:
+        self.options = options
+        self.began = began
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.manual_seed(options.seed)
+        self.images = Images(options.data, options.limit, self.device)
+        counts = {s: self.images.source.count(s) for s in sorted(set(self.images.source))}
+        print(f"{self.clock():6.1f} s  {counts} on {self.device}", flush=True)
+        self.elapsed_before = 0.0
+        self.step = 0
+        self.trusted = 0
+        self.curve: List[Dict[str, float]] = []
+        self.best: Optional[Dict[str, Tensor]] = None
+        self.best_merit = -math.inf
+        resumed = options.state is not None and options.state.is_file()
+        self.chances = initial_chances(self.images, options.shares)
+        # How likely an image is to be treated as having a mask of the second origin.
+        self.second_share = torch.tensor(
+            [float(source == "train") for source in self.images.source], device=self.device
+        )
+        self.model = (
+            hdfnet.build("vgg16").to(self.device)
+            if resumed
+            else new_model(options, self.images, self.device)
+        )
+        self.model = self.model.to(memory_format=torch.channels_last).train(not options.freeze)
+        if options.freeze:
+            for name, parameter in self.model.named_parameters():
+                parameter.requires_grad_("encoder" not in name)
+        self.average = Average(self.model, options.average)
+        self.offsets = SourceOffsets(self.model).to(self.device)
+        groups = parameter_groups(self.model, options)
+        groups.append(
+            {
+                "params": list(self.offsets.parameters()),
+                "lr": options.lr,
+                "full_lr": options.lr,
+                "weight_decay": 0.0,
+            }
+        )
+        self.optimiser = torch.optim.AdamW(groups, fused=self.device.type == "cuda")
+        if resumed:
+            self._restore()
+        print(f"{self.clock():6.1f} s  network ready", flush=True)
+
+    def clock(self) -> float:
+        return time.monotonic() - self.began
+
+    def autocast(self) -> torch.autocast:
+        """bfloat16 where it is fast."""
+        return torch.autocast(
+            self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
+        )
+
+    def progress(self) -> float:
+        return (self.elapsed_before + self.clock()) / (60 * self.options.minutes)
+
+    def _restore(self) -> None:
+        kept = torch.load(self.options.state, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(kept["model"])
+        self.offsets.load_state_dict(kept["offsets"])
+        self.average.model.load_state_dict(kept["average"])
+        self.optimiser.load_state_dict(kept["optimiser"])
+        self.average.steps = self.step = kept["step"]
+        self.elapsed_before = kept["elapsed"]
+        self.trusted = kept["trusted"]
+        self.chances = kept["chances"]
+        self.second_share = kept["second_share"]
+        self.curve = kept["curve"]
+        torch.manual_seed(self.options.seed + self.step)
+
+    def keep(self) -> None:
+        content = {
+            "model": self.model.state_dict(),
+            "offsets": self.offsets.state_dict(),
+            "average": self.average.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "elapsed": self.elapsed_before + self.clock(),
+            "trusted": self.trusted,
+            "chances": self.chances,
+            "second_share": self.second_share,
+            "curve": self.curve,
+        }
+        torch.save(content, self.options.state)
+        print(f"{self.clock():6.1f} s  state kept in {self.options.state}", flush=True)
+
+    def set_rate(self, progress: float) -> None:
+        warm = min(1.0, progress / 0.03)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["full_lr"] * warm * (0.005 + 0.995 * cosine)
+
+    def train_step(self) -> Tensor:
+        options, images = self.options, self.images
+        index = torch.multinomial(self.chances, options.batch, replacement=True)
+        rgb, depth, target = augment.views(images.pack, index, options.size)
+        if options.depth_blind:
+            depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
+        rgb = rgb.contiguous(memory_format=torch.channels_last)
+        drawn = torch.rand(len(index), device=self.device) < self.second_share[index]
+        self.offsets.second = drawn.float().reshape(-1, 1, 1, 1)
+        with self.autocast():
+            logits = self.model.logits(rgb, depth)
+        self.offsets.second = None
+        loss = losses.total(logits.float(), target, self.options.hybrid)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        nn.utils.clip_grad_norm_(trained, 3.0)
+        self.optimiser.step()
+        self.average.update(self.model)
+        return loss.detach()
+
+    def trust_masks(self) -> None:
+        """Sorts the masks of the RGB network by what the network so far makes of the images.
+
+        It has been taught by them only through its source offsets, and answers without those. Masks
+        that it contradicts outright are drawn less often; those that it agrees with count half the
+        time as masks of the first kind.
+        """
+        index = self.images.of("train")
+        self.recalibrate_average(10)
+        with self.autocast():
+            overlap = agreement(
+                self.average.model, self.images, index, self.options.size, self.options.depth_blind
+            )
+        quantiles = torch.quantile(overlap, overlap.new_tensor([0.1, 0.25, 0.4, 0.5]))
+        low, high = quantiles[0], quantiles[2]
+        full = initial_chances(self.images, self.options.shares)[index]
+        self.chances[index] = full * ((overlap - low) / (high - low)).clamp(0.1, 1.0)
+        self.second_share[index] = torch.where(overlap > quantiles[3], 0.5, 1.0)
+        self.trusted += 1
+        print(
+            f"{self.clock():6.1f} s  agreement with the masks, 10/25/40/50 %: "
+            f"{[round(q, 3) for q in quantiles.tolist()]}",
+            flush=True,
+        )
+
+    def recalibrate_average(self, batches: int) -> None:
+        with self.autocast():
+            recalibrate(self.average.model, self.images, self.chances, self.options, batches)
+
+    def note(self, loss: float) -> None:
+        """Measures the average on the validation images and keeps it when it is the best so far."""
+        options = self.options
+        self.recalibrate_average(10)
+        with self.autocast():
+            result = evaluate(self.average.model, self.images, options.size, options.depth_blind)
+        entry = {"seconds": self.elapsed_before + self.clock(), "step": self.step, "loss": loss}
+        entry.update(result)
+        self.curve.append(entry)
+        print(
+            f"{self.clock():6.1f} s  step {self.step}  loss {loss:.4f}  max F "
+            f"{result['max_f']:.4f}  MAE {result['mae']:.4f}  S {result['s']:.4f}  "
+            f"indecision {result['indecision']:.4f}",
+            flush=True,
+        )
+        (options.out / "curves.json").write_text(json.dumps(self.curve, indent=1))
+        if self.progress() > 0.45 and merit(result) > self.best_merit:
+            self.best_merit = merit(result)
+            state = self.average.model.state_dict()
+            self.best = {name: tensor.clone() for name, tensor in state.items()}
+
+    def loop(self) -> bool:
+        """Trains until the schedule or the slice ends; true when the schedule is finished."""
+        options = self.options
+        slice_seconds = 60 * (options.slice_minutes or math.inf)
+        next_note = (len(self.curve) + 1) / options.evaluations
+        safe_copy = False
+        running = torch.zeros((), device=self.device)
+        counted = 0
+        while True:
+            progress = self.progress()
+            if progress >= 1 or self.clock() >= slice_seconds:
+                break
+            if self.trusted < 2 and progress >= options.trust_at * (1 + self.trusted):
+                self.trust_masks()
+            if progress >= next_note and progress < 0.97:
+                self.note(float(running) / max(counted, 1))
+                running.zero_()
+                counted = 0
+                next_note += 1 / options.evaluations
+            if not safe_copy and 0.6 <= progress < 0.9 and not options.state:
+                write_archive(self.average.model.state_dict(), options.out, options.part_mib)
+                safe_copy = True
+            self.set_rate(progress)
+            running += self.train_step()
+            self.step += 1
+            counted += 1
+            if self.step % 100 == 0:
+                mean = float(running) / counted
+                if not math.isfinite(mean):
+                    raise RuntimeError(f"the loss is {mean} at step {self.step}")
+                if self.step % 500 == 0:
+                    print(f"{self.clock():6.1f} s  step {self.step}  loss {mean:.4f}", flush=True)
+        self.last_loss = float(running) / max(counted, 1)
+        return self.progress() >= 1
+
+    def finish(self) -> None:
+        """Chooses, measures and writes the final weights."""
+        options, images = self.options, self.images
+        self.note(self.last_loss)
+        final = self.average.model
+        batches = 40 if self.device.type == "cuda" else 2
+        candidates = {}
+        self.recalibrate_average(batches)
+        candidates["last average"] = copy.deepcopy(final.state_dict())
+        if self.best is not None:
+            final.load_state_dict(self.best)
+            self.recalibrate_average(batches)
+            candidates["best average on validation"] = copy.deepcopy(final.state_dict())
+
+        report: Dict[str, object] = {"steps": self.step, "device": str(self.device)}
+        report["options"] = {k: str(v) for k, v in vars(options).items()}
+        if self.device.type == "cuda":
+            report["device"] = torch.cuda.get_device_name()
+        blind = options.depth_blind
+        results = {}
+        for name, state in candidates.items():
+            final.load_state_dict(state)
+            results[name] = evaluate(final, images, options.size, blind)
+            print(f"{self.clock():6.1f} s  {name}: {results[name]}", flush=True)
+        # The end of the schedule is preferred: picking among many on few images flatters itself.
+        chosen = "last average"
+        for name in candidates:
+            if merit(results[name]) > merit(results[chosen]) + 0.004:
+                chosen = name
+        report.update(candidates=results, chosen=chosen, float32=results[chosen])
+        state = candidates[chosen]
+        final.load_state_dict(state)
+        shift = options.bias_shift
+        if shift is None:
+            shift = level_bias(final, images, options.size, blind)
+        final.classifier.bias.add_(shift)
+        report["bias shift"] = shift
+        state = copy.deepcopy(final.state_dict())
+        write_archive(state, options.out, options.part_mib)
+        (options.out / "metrics.json").write_text(json.dumps(report, indent=1))
+
+        report["float32, levelled"] = evaluate(final, images, options.size, blind)
+        final.load_state_dict(archive.as_stored(state, "int8"))
+        report["int8"] = evaluate(final, images, options.size, blind)
+        report["int8, depth 0.5"] = evaluate(final, images, options.size, True)
+        for name in ("int8", "int8, depth 0.5"):
+            print(f"{self.clock():6.1f} s  {name}: {report[name]}", flush=True)
+        (options.out / "metrics.json").write_text(json.dumps(report, indent=1))
+        write_sheet(final, images, options.size, blind, options.out / "sheet.png")
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    began = time.monotonic()
+    options = parse_arguments(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cuda.matmul.allow_tf32 = True
+    hdfnet.dynamic_filter = strided_dynamic_filter
+    run = Run(options, began)
+    finished = run.loop()
+    if options.state:
+        run.keep()
+    if not finished:
+        return 0
+    # The final figures are float32's own.
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    run.finish()
+    print(f"{run.clock():6.1f} s  done", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
