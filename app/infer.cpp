@@ -110,6 +110,7 @@ class Inference {
     PairFiles files(options_, console_, clock_, reports_.gallery());
     Progress progress(console_, to_do_.size());
     std::vector<RobustNetwork*> networks;
+    networks.reserve(networks_.size());
     for (const auto& network : networks_) networks.push_back(network.get());
     run_pipeline(to_do_, pipeline_settings(), {files, networks, clock_, console_},
                  [&](const Job& job, const Result& result) {

@@ -108,7 +108,7 @@ int verify(const Plan& plan, const Options& options, NetworkProvider& provider, 
       const Differences differences = comparison.compare();
       const bool good = differences.within(tolerance);
       bad += good ? 0 : 1;
-      out << line(job.name, differences, good) << std::endl;
+      out << line(job.name, differences, good) << '\n' << std::flush;
     } catch (const std::exception& error) {
       ++bad;
       console.error(job.name + ": " + error.what());

@@ -95,6 +95,27 @@ class RoofPlane {
   double x_low_, x_high_, y_low_, y_high_;
 };
 
+/// Names beside the marks, where there is room for them.
+class Labels {
+ public:
+  void add(const ReportRow& row, double x, double y, double radius) {
+    constexpr double line_height = 12, length = 100;
+    const bool room = std::none_of(placed_.begin(), placed_.end(), [&](const auto& other) {
+      return std::abs(other.first - x) < length && std::abs(other.second - y) < line_height;
+    });
+    if (!room || row.share < 0.02) return;
+    placed_.emplace_back(x, y);
+    const bool to_the_left = x > RoofPlane::width - RoofPlane::right - length;
+    content_ += text_element(to_the_left ? x - radius - 3 : x + radius + 3, y + 4, row.name,
+                             to_the_left ? "end" : "start");
+  }
+  const std::string& content() const { return content_; }
+
+ private:
+  std::vector<std::pair<double, double>> placed_;
+  std::string content_;
+};
+
 std::string ceilings_lines(const RoofPlane& plane, const Ceilings& ceilings) {
   const double ridge = ceilings.flop_per_second / ceilings.bytes_per_second;
   const double least = std::min(plane.least_intensity(), ridge);
@@ -141,14 +162,19 @@ std::string roofline(const ModuleReport& report) {
   }
   const RoofPlane plane(rows, *report.ceilings);
   std::string content = plane.grid() + ceilings_lines(plane, *report.ceilings);
+  // The slowest modules are named first, because they are what a reader looks for.
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ReportRow* a, const ReportRow* b) { return a->share > b->share; });
+  Labels labels;
   for (const ReportRow* row : rows) {
     const double x = plane.x(row->flop / row->bytes), y = plane.y(row->flop_per_second());
     const double radius = 3 + 9 * std::sqrt(row->share);
     content += "<circle class=\"" + std::string(name(row->bound)) + "\" cx=\"" + number(x) +
                "\" cy=\"" + number(y) + "\" r=\"" + number(radius) + "\">" + tooltip(*row) +
                "</circle>\n";
-    if (row->share > 0.04) content += text_element(x + radius + 3, y + 4, row->name);
+    labels.add(*row, x, y, radius);
   }
+  content += labels.content();
   return svg(RoofPlane::width, RoofPlane::height, content);
 }
 

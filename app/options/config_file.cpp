@@ -84,7 +84,7 @@ void apply_entry(const YAML::Node& key_node, const YAML::Node& value, const std:
                  std::map<std::string, int>& seen, Options& options) {
   const Place place{source, line_of(key_node)};
   if (!key_node.IsScalar()) place.fail("a key must be the name of an option");
-  const std::string key = key_node.Scalar();
+  const std::string& key = key_node.Scalar();
   const OptionSpec& spec = option_of(key, place);
   const auto [earlier, is_new] = seen.emplace(key, place.line);
   if (!is_new) {

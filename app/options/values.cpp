@@ -159,14 +159,13 @@ void parse_value(const std::string& text, InputSize& value) {
   const auto width = number<int>(std::string_view(text).substr(0, cross));
   const auto height =
       cross == std::string::npos ? width : number<int>(std::string_view(text).substr(cross + 1));
-  const auto fits = [](const std::optional<int>& side) {
-    return side && *side >= smallest && *side <= largest;
-  };
-  if (!fits(width) || !fits(height)) {
+  const InputSize size{width.value_or(0), height.value_or(0)};
+  const auto fits = [](int side) { return side >= smallest && side <= largest; };
+  if (!fits(size.width) || !fits(size.height)) {
     throw ValueError(quoted(text) +
                      " is not a size: one side, or WIDTHxHEIGHT, each from 32 to 8192");
   }
-  value = {*width, *height};
+  value = size;
 }
 
 void parse_value(const std::string& text, AutoCount& value) {
@@ -178,7 +177,7 @@ void parse_value(const std::string& text, AutoCount& value) {
   if (!parsed || *parsed < 1 || *parsed > 65536) {
     throw ValueError(quoted(text) + " is neither 'auto' nor a whole number from 1 to 65536");
   }
-  value = {*parsed};
+  value.value = parsed;
 }
 
 void parse_value(const std::string& text, std::optional<Threshold>& value) {

@@ -6,12 +6,10 @@ namespace hdfnet::app {
 
 void OrderedResults::add(std::size_t index, Result result) {
   const std::lock_guard lock(mutex_);
-  const std::size_t place = index - next_;
-  if (ahead_.size() <= place) ahead_.resize(place + 1);
-  ahead_[place] = std::move(result);
-  while (!ahead_.empty() && ahead_.front()) {
-    sink_(jobs_[next_], *ahead_.front());
-    ahead_.pop_front();
+  ahead_.emplace(index, std::move(result));
+  while (!ahead_.empty() && ahead_.begin()->first == next_) {
+    sink_(jobs_[next_], ahead_.begin()->second);
+    ahead_.erase(ahead_.begin());
     ++next_;
   }
 }
@@ -19,12 +17,8 @@ void OrderedResults::add(std::size_t index, Result result) {
 void OrderedResults::finish() {
   const std::lock_guard lock(mutex_);
   for (; next_ < jobs_.size(); ++next_) {
-    Result result;
-    if (!ahead_.empty()) {
-      if (ahead_.front()) result = std::move(*ahead_.front());
-      ahead_.pop_front();
-    }
-    sink_(jobs_[next_], result);
+    const auto found = ahead_.find(next_);
+    sink_(jobs_[next_], found == ahead_.end() ? Result{} : found->second);
   }
 }
 

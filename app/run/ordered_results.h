@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <map>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "run/pipeline.h"
@@ -24,8 +23,8 @@ class OrderedResults {
   const std::vector<Job>& jobs_;
   const ResultSink& sink_;
   std::mutex mutex_;
-  std::size_t next_ = 0;                     ///< first job that was not passed on
-  std::deque<std::optional<Result>> ahead_;  ///< results of jobs next_, next_ + 1, ...
+  std::size_t next_ = 0;                 ///< first job that was not passed on
+  std::map<std::size_t, Result> ahead_;  ///< results of later jobs, by their index
 };
 
 }  // namespace hdfnet::app

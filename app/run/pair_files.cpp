@@ -93,6 +93,7 @@ void PairFiles::save(const Job& job, const LoadedPair& pair, const MapView& map,
   const MapStyle style{options_.bit_depth, options_.rounding, options_.upsample};
   const cv::Mat saliency = saliency_image(values, {pair.width, pair.height}, style);
   std::vector<cv::Mat> pictures;
+  pictures.reserve(job.outputs.size());
   for (const Output& output : job.outputs) {
     pictures.push_back(picture(output.kind, pair.rgb, saliency, options_));
   }

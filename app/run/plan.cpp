@@ -112,6 +112,7 @@ PairingOptions pairing_options(const Options& options) {
 /// RGB images without depth, as pairs without depth, so that shards divide them in the same way.
 std::vector<Pair> unpaired_as_pairs(const std::vector<fs::path>& files) {
   std::vector<Pair> pairs;
+  pairs.reserve(files.size());
   for (const fs::path& file : files) {
     pairs.push_back({file, {}, (file.parent_path() / file.stem()).lexically_normal()});
   }
@@ -148,6 +149,7 @@ Plan make_plan(const Options& options, std::istream* standard_input) {
   const bool to_file = out_is_file(options, pairing.pairs.size());
 
   std::vector<Job> all;
+  all.reserve(pairing.pairs.size());
   for (const Pair& pair : pairing.pairs) all.push_back(make_job(pair, options, to_file));
   check_collisions(pairing.pairs, all);
 

@@ -17,6 +17,17 @@ struct FirstBatch {
   int count = 0;
 };
 
+/// False when the pair cannot be read; the run itself reads it again and reports what is wrong.
+bool can_load(PairIo& io, const Job& job, const Planes& planes) {
+  try {
+    PairTimes times;
+    io.load(job, planes, "first batch", times);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 FirstBatch read_first_batch(const std::vector<Job>& jobs, const Options& options, int wanted,
                             PairIo& io, Network& network) {
   const InputSize size = options.size;
@@ -28,13 +39,7 @@ FirstBatch read_first_batch(const std::vector<Job>& jobs, const Options& options
     const std::size_t offset = plane * batch.count;
     const Planes planes{batch.rgb.get() + 3 * offset, batch.depth.get() + offset, size.height,
                         size.width};
-    try {
-      PairTimes times;
-      io.load(jobs[i], planes, "first batch", times);
-      ++batch.count;
-    } catch (const std::exception&) {
-      // The run itself reads this pair again and reports what is wrong with it.
-    }
+    if (can_load(io, jobs[i], planes)) ++batch.count;
   }
   return batch;
 }

@@ -43,7 +43,7 @@ class Table {
     for (const auto& row : rows_) {
       for (std::size_t i = 0; i < row.size(); ++i) {
         const std::string padding(widths[i] - row[i].size(), ' ');
-        text += i == 0 ? "  " + row[i] + padding : "  " + padding + row[i];
+        text.append("  ").append(i == 0 ? row[i] : padding).append(i == 0 ? padding : row[i]);
       }
       text.erase(text.find_last_not_of(' ') + 1);
       text += '\n';
