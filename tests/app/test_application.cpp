@@ -21,7 +21,7 @@ class ApplicationTest : public testing::Test {
  protected:
   ApplicationTest() { test::write_text(folder / "w.pt", "weights"); }
 
-  int run(std::vector<std::string> arguments) {
+  int run(const std::vector<std::string>& arguments) {
     out.str("");
     err.str("");
     return run_application(arguments, provider, {in, out, err, false});

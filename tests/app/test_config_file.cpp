@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "options/config_file.h"
+#include "require.h"
 #include "temporary_folder.h"
 
 namespace hdfnet::app {
@@ -38,7 +39,7 @@ TEST(ConfigFile, SetsWhatItNames) {
   EXPECT_EQ(options.size, (InputSize{640, 480}));
   EXPECT_EQ(options.save, (std::vector<Save>{Save::map, Save::overlay}));
   EXPECT_EQ(options.depth_hole.kind, DepthHole::Kind::none);
-  EXPECT_DOUBLE_EQ(options.threshold->value, 0.5);
+  EXPECT_DOUBLE_EQ(test::require(options.threshold).value, 0.5);
   EXPECT_DOUBLE_EQ(options.depth_range.high, 5000);
   EXPECT_EQ(options.out, "saliency");  // not named: the default
 }

@@ -6,6 +6,7 @@
 #include "html/encoding.h"
 #include "html/page.h"
 #include "pictures.h"
+#include "require.h"
 
 namespace hdfnet::app {
 namespace {
@@ -88,7 +89,7 @@ TEST(Gallery, GivesOutABoundedNumberOfPlaces) {
   Thumbnails thumbnails;
   thumbnails.mean_saliency = 0.5;
   gallery.add("a", thumbnails);
-  EXPECT_DOUBLE_EQ(gallery.take("a")->mean_saliency, 0.5);
+  EXPECT_DOUBLE_EQ(test::require(gallery.take("a")).mean_saliency, 0.5);
   EXPECT_FALSE(gallery.take("a").has_value());
 }
 

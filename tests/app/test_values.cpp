@@ -5,6 +5,7 @@
 #include "options/nearest.h"
 #include "options/option_table.h"
 #include "options/values.h"
+#include "require.h"
 
 namespace hdfnet::app {
 namespace {
@@ -64,8 +65,8 @@ TEST(Values, ShardsCountFromZero) {
 
 TEST(Values, ThresholdsAreNumbersOrOtsu) {
   EXPECT_EQ(parsed<std::optional<Threshold>>("none"), std::nullopt);
-  EXPECT_TRUE(parsed<std::optional<Threshold>>("otsu")->otsu);
-  EXPECT_DOUBLE_EQ(parsed<std::optional<Threshold>>("0.25")->value, 0.25);
+  EXPECT_TRUE(test::require(parsed<std::optional<Threshold>>("otsu")).otsu);
+  EXPECT_DOUBLE_EQ(test::require(parsed<std::optional<Threshold>>("0.25")).value, 0.25);
   EXPECT_NE(complaint<std::optional<Threshold>>("1.5"), "");
 }
 
