@@ -119,11 +119,13 @@ __device__ __forceinline__ void wait_for_copies() {
 
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
                                          const unsigned (&b)[2], const float (&c)[4], __half) {
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%11,%12,%13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
         "f"(c[2]), "f"(c[3]));
+#endif
 }
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
                                          const unsigned (&b)[2], const float (&c)[4],
