@@ -63,7 +63,9 @@ std::optional<std::uint32_t> entry_value(const TiffBlock& block, std::size_t ent
 int exif_orientation(std::span<const unsigned char> exif) {
   const std::optional<TiffBlock> block = open_block(exif);
   if (!block) return 0;
-  const std::size_t directory = *block->u32(4);
+  const std::optional<std::uint32_t> first_directory = block->u32(4);
+  if (!first_directory) return 0;
+  const std::size_t directory = *first_directory;
   const std::uint32_t count = block->u16(directory).value_or(0);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::size_t entry = directory + 2 + i * kEntrySize;

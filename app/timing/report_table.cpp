@@ -60,7 +60,8 @@ std::string header_text(const ModuleReport& report) {
   std::size_t width = 0;
   for (const auto& entry : report.header) width = std::max(width, entry.first.size());
   for (const auto& [key, value] : report.header) {
-    text += "  " + key + std::string(width - key.size(), ' ') + "  " + value + "\n";
+    text.append("  ").append(key).append(width - key.size(), ' ');
+    text.append("  ").append(value).append("\n");
   }
   return text;
 }

@@ -21,7 +21,7 @@ fs::path data_folder() {
 
 std::optional<fs::path> shared_folder() {
   const char* chosen = std::getenv("HDFNET_SHARED");
-  const fs::path folder = chosen ? chosen : HDFNET_SHARED_DEFAULT;
+  fs::path folder = chosen ? chosen : HDFNET_SHARED_DEFAULT;
   if (!fs::is_directory(folder / "data")) return std::nullopt;
   return folder;
 }

@@ -116,12 +116,14 @@ void decode_both_ways(std::span<const std::byte> bytes) {
   try {
     ReadInfo info;
     EXPECT_FALSE(decode_rgb(bytes, "fuzz", info).empty());
-  } catch (const ImageError&) {
+  } catch (const ImageError& error) {
+    EXPECT_STRNE(error.what(), "");
   }
   try {
     const DepthResult depth = depth_to_8bit(decode_depth_raw(bytes, "fuzz"), {}, "fuzz");
     EXPECT_EQ(depth.depth8.type(), CV_8UC1);
-  } catch (const ImageError&) {
+  } catch (const ImageError& error) {
+    EXPECT_STRNE(error.what(), "");
   }
 }
 

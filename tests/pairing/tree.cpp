@@ -41,6 +41,7 @@ PairingOptions Tree::options(const char* rgb, const char* depth) const {
 
 std::vector<std::string> described(const Pairing& pairing) {
   std::vector<std::string> lines;
+  lines.reserve(pairing.pairs.size());
   for (const Pair& pair : pairing.pairs) {
     lines.push_back(pair.stem.string() + ": " + pair.rgb.filename().string() + " + " +
                     pair.depth.filename().string());
