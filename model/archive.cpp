@@ -11,11 +11,9 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/serialization/import_read.h>
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 

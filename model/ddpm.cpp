@@ -100,8 +100,7 @@ class FusedDdpm final : public Ddpm {
   // operator makes and uses them on the chip; elsewhere a convolution of the vendor's library is
   // faster.
   void set_generator(const Affine& taps, const Backend& backend) {
-    const bool half = backend.dtype == at::kHalf || backend.dtype == at::kBFloat16;
-    taps_on_chip_ = backend.device.is_cuda() && half;
+    taps_on_chip_ = backend.half_on_cuda();
     if (!taps_on_chip_) {
       generate_ = {taps, grouped(false), backend};
       return;

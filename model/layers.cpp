@@ -132,8 +132,7 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
-  const bool half = backend.dtype == at::kHalf || backend.dtype == at::kBFloat16;
-  if (backend.device.is_cuda() && half && options_.groups > 1) {
+  if (backend.half_on_cuda() && options_.groups > 1) {
     weight_ = ungroup(weight_, options_.groups);
     options_.groups = 1;
   }
@@ -199,8 +198,7 @@ at::Tensor Convolution::run_split(const at::Tensor& x,
 at::Tensor Convolution::run_cuda(const at::Tensor& x,
                                  const std::optional<at::Tensor>& other) const {
   const std::vector<int64_t> dilation = {1, 1};
-  const bool half = backend_.dtype == at::kHalf || backend_.dtype == at::kBFloat16;
-  if (half && options_.relu && options_.groups == 1) {
+  if (backend_.half_on_cuda() && options_.relu) {  // never grouped: the constructor saw to that
     if (other) {
       return at::cudnn_convolution_add_relu(x, weight_, *other, at::Scalar(1.0), bias_, stride_,
                                             padding_, dilation, options_.groups);

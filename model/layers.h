@@ -20,6 +20,12 @@ struct Backend {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// Longest chain of float32 additions in a convolution's reduction, 0 for no limit (CPU only).
   int64_t longest_chain = 0;
+
+  /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
+  /// best.
+  bool half_on_cuda() const {
+    return device.is_cuda() && (dtype == at::kHalf || dtype == at::kBFloat16);
+  }
 };
 
 /// A convolution's weight (O,I,K,K) and bias (O) in float64, so that folding and composing cost no

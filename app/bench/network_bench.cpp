@@ -6,7 +6,6 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -149,15 +148,6 @@ struct Row {
   double frozen_mib = 0;
 };
 
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
-Times summary(const std::vector<double>& values) {
-  return {percentile(values, 0.5), percentile(values, 0.05), percentile(values, 0.95)};
-}
-
 Row measure(const Options& options, int64_t batch, const Forward& engine, const Forward& frozen) {
   const auto [rgb, depth] = inputs(options, batch);
   const c10::DeviceType device = at::Device(options.device).type();
@@ -170,11 +160,11 @@ Row measure(const Options& options, int64_t batch, const Forward& engine, const 
   std::vector<double> times_engine;
   std::vector<double> times_frozen;
   for (int pass = 0; pass < options.repeats; ++pass) {
-    times_engine.push_back(time_calls(device, 1, [&, r = rgb, d = depth] { engine(r, d); }).median);
-    times_frozen.push_back(time_calls(device, 1, [&, r = rgb, d = depth] { frozen(r, d); }).median);
+    times_engine.push_back(time_once(device, [&, r = rgb, d = depth] { engine(r, d); }));
+    times_frozen.push_back(time_once(device, [&, r = rgb, d = depth] { frozen(r, d); }));
   }
-  row.engine = summary(times_engine);
-  row.frozen = summary(times_frozen);
+  row.engine = summarize(times_engine);
+  row.frozen = summarize(times_frozen);
   return row;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
 #ifdef HDFNET_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -47,21 +46,33 @@ std::vector<double> microseconds_on_cuda(int repeats, const std::function<void()
 }
 #endif
 
+std::vector<double> microseconds_on(c10::DeviceType device, int repeats,
+                                    const std::function<void()>& work) {
+#ifdef HDFNET_WITH_CUDA
+  if (device == c10::kCUDA) {
+    c10::cuda::device_synchronize();
+    return microseconds_on_cuda(repeats, work);
+  }
+#endif
+  return microseconds_on_cpu(repeats, work);
+}
+
 }  // namespace
 
 Times time_calls(c10::DeviceType device, int repeats, const std::function<void()>& work) {
   for (int i = 0; i < 3; ++i) work();
-  std::vector<double> times;
-#ifdef HDFNET_WITH_CUDA
-  if (device == c10::kCUDA) {
-    c10::cuda::device_synchronize();
-    times = microseconds_on_cuda(repeats, work);
-  }
-#endif
-  if (device == c10::kCPU) times = microseconds_on_cpu(repeats, work);
-  std::sort(times.begin(), times.end());
-  const size_t last = times.size() - 1;
-  return {times[times.size() / 2], times[last / 20], times[last - last / 20]};
+  return summarize(microseconds_on(device, repeats, work));
+}
+
+double time_once(c10::DeviceType device, const std::function<void()>& work) {
+  return microseconds_on(device, 1, work).front();
+}
+
+Times summarize(std::vector<double> microseconds) {
+  std::sort(microseconds.begin(), microseconds.end());
+  const size_t last = microseconds.size() - 1;
+  return {microseconds[microseconds.size() / 2], microseconds[last / 20],
+          microseconds[last - last / 20]};
 }
 
 double copy_rate(c10::DeviceType device) {
