@@ -248,6 +248,15 @@ TEST_F(ApplicationTest, UsageErrorsEndWith2) {
   EXPECT_TRUE(out.str().empty());
 }
 
+TEST_F(ApplicationTest, ReportsThatDoNotFitOnTheDiskAreSaid) {
+  test::write_pair(folder.path(), "a", 1);
+  EXPECT_EQ(run_folders({"--manifest", "/dev/full"}), 1);
+  EXPECT_TRUE(says("--manifest /dev/full could not be written completely"));
+  EXPECT_EQ(run_folders({"--timing-json", "/dev/full"}), 1);
+  EXPECT_TRUE(says("--timing-json /dev/full could not be written completely"));
+  EXPECT_TRUE(says("1 written"));
+}
+
 TEST_F(ApplicationTest, WeightsThatAreNotThereEndWith2) {
   test::write_pair(folder.path(), "a", 1);
   const std::vector<std::string> arguments = {"--rgb", (folder / "rgb").string(), "--depth",
