@@ -43,16 +43,16 @@ struct BatchView {
   }
 };
 
-/// Saliency maps of a batch, row-major, one after the other.
+/// Saliency maps of a batch, row-major, one after the other, in memory that copies of this share.
 struct Maps {
-  std::vector<float> values;
+  std::shared_ptr<const float[]> values;
+  int count = 0;
   int height = 0;
   int width = 0;
 
   std::size_t plane() const { return static_cast<std::size_t>(height) * width; }
-  std::span<const float> map(int index) const {
-    return std::span<const float>(values).subspan(plane() * index, plane());
-  }
+  std::span<const float> all() const { return {values.get(), plane() * count}; }
+  std::span<const float> map(int index) const { return all().subspan(plane() * index, plane()); }
 };
 
 /// What a report says of a network; texts are ready to print.

@@ -30,7 +30,10 @@ Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size
   Setup setup;
   setup.devices = choose_devices(options, provider);
   const bool gpu = is_gpu(setup.devices.front());
-  const int most = static_cast<int>(std::clamp<std::size_t>(pairs, 1, 65536));
+  // Not more than each device's part of the pairs, so that all of them have something to do.
+  const std::size_t devices = setup.devices.size();
+  const int most =
+      static_cast<int>(std::clamp<std::size_t>((pairs + devices - 1) / devices, 1, 65536));
   setup.batch = std::min(options.batch.value.value_or(gpu ? gpu_batch : 1), most);
   const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   setup.threads = options.threads.value.value_or(cores);

@@ -110,13 +110,24 @@ struct HostBatch {
   }
 };
 
+/// Host memory that knows how to give itself back: the tensor that owns it lives in the deleter.
+std::shared_ptr<float[]> memory_of(const at::Tensor& owner) {
+  return std::shared_ptr<float[]>(owner.mutable_data_ptr<float>(), [owner](float*) {});
+}
+
+at::Tensor host_tensor(at::IntArrayRef shape, bool page_locked) {
+  return at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(page_locked));
+}
+
+/// The network's result in host memory, when it has arrived there.
 Maps to_maps(const at::Tensor& saliency) {
-  Maps maps;
-  maps.height = static_cast<int>(saliency.size(2));
-  maps.width = static_cast<int>(saliency.size(3));
-  maps.values.resize(static_cast<std::size_t>(saliency.numel()));
-  at::from_blob(maps.values.data(), saliency.sizes(), at::kFloat).copy_(saliency);
-  return maps;
+  at::Tensor host = saliency.contiguous();
+  if (!saliency.is_cpu()) {
+    host = host_tensor(saliency.sizes(), /*page_locked=*/false);
+    host.copy_(saliency);
+  }
+  return {memory_of(host), static_cast<int>(host.size(0)), static_cast<int>(host.size(2)),
+          static_cast<int>(host.size(3))};
 }
 
 at::Tensor to_device(const at::Tensor& host, at::Device device) {
@@ -170,11 +181,7 @@ class TorchNetwork final : public Network {
 
   std::shared_ptr<float[]> allocate(std::size_t count) const override {
     return translated([&] {
-      // The tensor lives in the deleter: it owns the memory, and knows how to give it back.
-      const at::Tensor owner =
-          at::empty({static_cast<int64_t>(count)},
-                    at::TensorOptions(at::kFloat).pinned_memory(engine_.device().is_cuda()));
-      return std::shared_ptr<float[]>(owner.mutable_data_ptr<float>(), [owner](float*) {});
+      return memory_of(host_tensor({static_cast<int64_t>(count)}, engine_.device().is_cuda()));
     });
   }
 

@@ -17,10 +17,11 @@ namespace {
 
 /// Largest absolute difference; not a number when either map has one or the sizes differ.
 double largest_difference(const Maps& first, const Maps& second) {
-  if (first.values.size() != second.values.size()) return std::nan("");
+  const std::span<const float> one = first.all(), other = second.all();
+  if (one.size() != other.size()) return std::nan("");
   double largest = 0;
-  for (std::size_t i = 0; i < first.values.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(first.values[i]) - second.values[i]);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(one[i]) - other[i]);
     if (!(difference <= largest)) largest = difference;
     if (std::isnan(largest)) break;
   }

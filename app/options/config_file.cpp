@@ -99,14 +99,6 @@ void apply_entry(const YAML::Node& key_node, const YAML::Node& value, const std:
   }
 }
 
-YAML::Node parse(const std::string& yaml, const std::string& source) {
-  try {
-    return YAML::Load(yaml);
-  } catch (const YAML::ParserException& error) {
-    Place{source, error.mark.line + 1}.fail("not valid YAML: " + error.msg);
-  }
-}
-
 /// The value as YAML that reads back to the same text.
 std::string yaml_scalar(const std::string& text) {
   if (text.empty()) return "null";
@@ -144,14 +136,18 @@ std::string comment(const std::string& text) {
 }  // namespace
 
 void apply_config(const std::string& yaml, const std::string& source, Options& options) {
-  const YAML::Node root = parse(yaml, source);
-  if (root.IsNull() || !root.IsDefined()) return;
-  if (!root.IsMap()) {
-    Place{source, line_of(root)}.fail("expected lines of the form 'key: value', found " +
-                                      kind_of(root));
+  try {
+    const YAML::Node root = YAML::Load(yaml);
+    if (root.IsNull() || !root.IsDefined()) return;
+    if (!root.IsMap()) {
+      Place{source, line_of(root)}.fail("expected lines of the form 'key: value', found " +
+                                        kind_of(root));
+    }
+    std::map<std::string, int> seen;
+    for (const auto& entry : root) apply_entry(entry.first, entry.second, source, seen, options);
+  } catch (const YAML::Exception& error) {
+    Place{source, error.mark.line + 1}.fail("not valid YAML: " + error.msg);
   }
-  std::map<std::string, int> seen;
-  for (const auto& entry : root) apply_entry(entry.first, entry.second, source, seen, options);
 }
 
 void apply_config_file(const std::filesystem::path& file, Options& options) {

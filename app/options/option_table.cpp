@@ -100,8 +100,10 @@ std::vector<OptionSpec> depth_options() {
 
 std::vector<OptionSpec> network_options() {
   return {
-      option("weights", "FILE", &Options::weights,
-             "TorchScript archive with the parameters; found in weights/ when not given"),
+      option(
+          "weights", "FILE", &Options::weights,
+          "TorchScript archive with the parameters; when not given, weights/hdfnet_vgg16.pt below "
+          "HDFNET_HOME, beside the program or in the current folder"),
       checked(option("device", "auto|cpu|cuda|cuda:N|all", &Options::device,
                      "where the network runs; all: every GPU"),
               check_device),
@@ -116,7 +118,8 @@ std::vector<OptionSpec> network_options() {
              "threads for reading and writing, and on the CPU for the network"),
       flag("verify", &Options::verify,
            "write nothing; compare fused, reference and the archive's own forward (this runs code "
-           "in the archive) and print the largest difference per image"),
+           "in the archive), print the largest difference per image, and end with status 1 past "
+           "1e-4 in fp32, 2e-2 in tf32 and fp16, 1e-1 in bf16"),
   };
 }
 

@@ -16,6 +16,7 @@ void Batch::open(std::size_t first_job, int count) {
   first = first_job;
   size = count;
   slots.assign(static_cast<std::size_t>(count), Slot{});
+  maps.clear();
   given = loading = saving = 0;
 }
 
@@ -51,8 +52,8 @@ BatchView Batch::view(int height, int width) const {
 }
 
 MapView Batch::map_of(int index) const {
-  return {maps.maps.map(slots[static_cast<std::size_t>(index)].position), maps.maps.height,
-          maps.maps.width};
+  const RobustMap& map = maps[slots[index].position];
+  return {map.values(), map.maps.height, map.maps.width};
 }
 
 }  // namespace hdfnet::app

@@ -28,7 +28,7 @@ struct Batch {
   std::size_t first = 0;  ///< index of the first job
   int size = 0;
   std::vector<Slot> slots;
-  RobustMaps maps;
+  std::vector<RobustMap> maps;  ///< by the position of their slots
 
   // The scheduler's counters, under its lock.
   int given = 0;    ///< slots handed to workers

@@ -120,20 +120,21 @@ class Run {
     }
     const double share = timer.stop() / view.count;
     for (Slot& slot : batch.slots) {
-      if (slot.loaded) take(slot, batch.maps, fault, share, network.network().info());
+      if (slot.loaded) take(slot, batch, fault, share, network.network().info());
     }
   }
 
   /// The network's answer for one pair.
-  void take(Slot& slot, const RobustMaps& maps, const std::string& fault, double share,
+  void take(Slot& slot, const Batch& batch, const std::string& fault, double share,
             const NetworkInfo& info) {
     slot.result.times.network = share;
     if (!fault.empty()) {
       slot.fail("the network failed: " + fault);
       return;
     }
-    slot.result.precision = maps.precision[slot.position];
-    slot.computed = maps.finite[slot.position];
+    const RobustMap& map = batch.maps[slot.position];
+    slot.result.precision = map.precision;
+    slot.computed = map.finite;
     if (!slot.computed) {
       slot.fail("the network's output is not finite, even in " + slot.result.precision +
                 ": the weights or the input are outside what the network can compute.");

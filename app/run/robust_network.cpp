@@ -1,16 +1,23 @@
 #include "run/robust_network.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <exception>
 #include <limits>
 
 namespace hdfnet::app {
 namespace {
 
+/// Without an early end, so that the compiler can test many values at once: nearly every map is
+/// finite.
 bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return std::isfinite(value); });
+  constexpr std::uint32_t exponent = 0x7F800000;  // all ones: infinite or not a number
+  bool finite = true;
+  for (const float value : values) {
+    finite &= (std::bit_cast<std::uint32_t>(value) & exponent) != exponent;
+  }
+  return finite;
 }
 
 /// Arithmetic with a larger range than `precision`, nearest in speed first.
@@ -30,16 +37,14 @@ RobustNetwork::RobustNetwork(std::unique_ptr<Network> network, Maker maker, Cons
       wider_precisions_(wider_than(network_->info().precision)),
       wider_networks_(wider_precisions_.size()) {}
 
-Maps RobustNetwork::forward_in_parts(const BatchView& batch) {
-  Maps all;
+std::vector<RobustMap> RobustNetwork::forward_in_parts(const BatchView& batch) {
+  std::vector<RobustMap> result;
   int first = 0;
   while (first < batch.count) {
     const int size = std::min(batch.count - first, largest_batch_);
     try {
       const Maps part = network_->forward(batch.part(first, size));
-      all.height = part.height;
-      all.width = part.width;
-      all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+      for (int i = 0; i < size; ++i) result.push_back({part, i, network_->info().precision, true});
       first += size;
     } catch (const OutOfMemory& error) {
       if (size == 1) throw;
@@ -49,7 +54,7 @@ Maps RobustNetwork::forward_in_parts(const BatchView& batch) {
                        std::to_string(largest_batch_) + " (" + error.what() + ")");
     }
   }
-  return all;
+  return result;
 }
 
 Network* RobustNetwork::wider(std::size_t step) {
@@ -64,31 +69,26 @@ Network* RobustNetwork::wider(std::size_t step) {
   return wider_networks_[step].get();
 }
 
-void RobustNetwork::recompute(const BatchView& image, int index, RobustMaps& result) {
-  for (std::size_t step = 0; step < wider_precisions_.size(); ++step) {
-    Network* network = wider(step);
-    if (network == nullptr) continue;
-    const Maps again = network->forward(image);
-    result.precision[index] = network->info().precision;
-    if (!all_finite(again.values)) continue;
-    std::copy(
-        again.values.begin(), again.values.end(),
-        result.maps.values.begin() +
-            static_cast<std::ptrdiff_t>(result.maps.plane() * static_cast<std::size_t>(index)));
-    result.finite[index] = true;
-    return;
+bool RobustNetwork::recompute(const BatchView& image, Network& network, RobustMap& map) {
+  try {
+    const Maps again = network.forward(image);
+    map = {again, 0, network.info().precision, all_finite(again.all())};
+    return map.finite;
+  } catch (const std::exception& error) {
+    console_.info_once(network.info().precision + " does not help either: " + error.what());
+    return false;
   }
 }
 
-RobustMaps RobustNetwork::forward(const BatchView& batch) {
-  RobustMaps result;
-  result.maps = forward_in_parts(batch);
-  result.precision.assign(batch.count, network_->info().precision);
-  result.finite.assign(batch.count, true);
+std::vector<RobustMap> RobustNetwork::forward(const BatchView& batch) {
+  std::vector<RobustMap> result = forward_in_parts(batch);
   for (int i = 0; i < batch.count; ++i) {
-    if (all_finite(result.maps.map(i))) continue;
-    result.finite[i] = false;
-    recompute(batch.part(i, 1), i, result);
+    RobustMap& map = result[i];
+    map.finite = all_finite(map.values());
+    for (std::size_t step = 0; !map.finite && step < wider_precisions_.size(); ++step) {
+      Network* network = wider(step);
+      if (network != nullptr && recompute(batch.part(i, 1), *network, map)) break;
+    }
   }
   return result;
 }

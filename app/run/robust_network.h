@@ -10,11 +10,14 @@
 
 namespace hdfnet::app {
 
-/// A batch's maps, and the arithmetic that each of them was computed in.
-struct RobustMaps {
+/// One image's map.
+struct RobustMap {
   Maps maps;
-  std::vector<std::string> precision;  ///< one an image
-  std::vector<bool> finite;            ///< false: not a number even in fp32, nothing to write
+  int index = 0;          ///< of the image in `maps`
+  std::string precision;  ///< the arithmetic that it was computed in
+  bool finite = true;     ///< false: not a number even in fp32, nothing to write
+
+  std::span<const float> values() const { return maps.map(index); }
 };
 
 /// A network that goes on where the plain one would give up:
@@ -28,14 +31,15 @@ class RobustNetwork {
 
   RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console);
 
-  /// Throws what the network throws, OutOfMemory only for a single image.
-  RobustMaps forward(const BatchView& batch);
+  /// The maps of the batch's images, in their order. Throws what the network throws, OutOfMemory
+  /// only for a single image.
+  std::vector<RobustMap> forward(const BatchView& batch);
 
   Network& network() { return *network_; }
 
  private:
-  Maps forward_in_parts(const BatchView& batch);
-  void recompute(const BatchView& image, int index, RobustMaps& result);
+  std::vector<RobustMap> forward_in_parts(const BatchView& batch);
+  bool recompute(const BatchView& image, Network& network, RobustMap& map);
   Network* wider(std::size_t step);
 
   std::unique_ptr<Network> network_;

@@ -28,11 +28,14 @@ Maps FakeNetwork::forward(const BatchView& batch) {
   Maps maps;
   maps.height = batch.height;
   maps.width = batch.width;
-  maps.values.assign(batch.depth, batch.depth + maps.plane() * batch.count);
+  const std::size_t size = maps.plane() * batch.count;
+  const std::shared_ptr<float[]> values(new float[size]);
+  std::copy_n(batch.depth, size, values.get());
+  maps.count = batch.count;
+  maps.values = values;
   if (!behaviour_.alter) return maps;
   for (int i = 0; i < batch.count; ++i) {
-    behaviour_.alter(info_.precision,
-                     std::span(maps.values).subspan(maps.plane() * i, maps.plane()));
+    behaviour_.alter(info_.precision, std::span(values.get() + maps.plane() * i, maps.plane()));
   }
   return maps;
 }

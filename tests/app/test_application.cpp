@@ -248,6 +248,15 @@ TEST_F(ApplicationTest, UsageErrorsEndWith2) {
   EXPECT_TRUE(out.str().empty());
 }
 
+TEST_F(ApplicationTest, ReportsThatDoNotFitOnTheDiskAreSaid) {
+  test::write_pair(folder.path(), "a", 1);
+  EXPECT_EQ(run_folders({"--manifest", "/dev/full"}), 1);
+  EXPECT_TRUE(says("--manifest /dev/full could not be written completely"));
+  EXPECT_EQ(run_folders({"--timing-json", "/dev/full"}), 1);
+  EXPECT_TRUE(says("--timing-json /dev/full could not be written completely"));
+  EXPECT_TRUE(says("1 written"));
+}
+
 TEST_F(ApplicationTest, WeightsThatAreNotThereEndWith2) {
   test::write_pair(folder.path(), "a", 1);
   const std::vector<std::string> arguments = {"--rgb", (folder / "rgb").string(), "--depth",
@@ -373,11 +382,13 @@ TEST_F(ApplicationTest, VerifyEndsWith1PastTheTolerance) {
   };
   EXPECT_EQ(run_folders({"--verify"}), 1);
   EXPECT_NE(out.str().find("OFF"), std::string::npos);
-  calls = 0;
-  provider.behaviour.alter = [&](const std::string&, std::span<float> map) {
-    if (++calls == 3) map[7] = std::nanf("");
-  };
-  EXPECT_EQ(run_folders({"--verify"}), 1);
+  for (const int network : {1, 2, 3}) {  // fused, reference, archive
+    calls = 0;
+    provider.behaviour.alter = [&](const std::string&, std::span<float> map) {
+      if (++calls == network) map[7] = std::nanf("");
+    };
+    EXPECT_EQ(run_folders({"--verify"}), 1) << network;
+  }
 }
 
 TEST_F(ApplicationTest, ListsComeFromStandardInput) {

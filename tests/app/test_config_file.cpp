@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "options/config_file.h"
 #include "require.h"
 #include "temporary_folder.h"
@@ -101,6 +103,23 @@ TEST(ConfigFile, FilesThatCannotBeReadAreErrors) {
   EXPECT_THROW(apply_config_file(folder.path(), options), UsageError);
   test::write_text(folder / "large.yaml", std::string((1 << 20) + 1, '#'));
   EXPECT_THROW(apply_config_file(folder / "large.yaml", options), UsageError);
+}
+
+TEST(ConfigFile, DamagedFilesGiveAnErrorOrSettingsNeverACrash) {
+  const std::string whole = print_config(Options{});
+  std::mt19937 random(7);
+  const std::string interesting = ":-[]{}&*!|>'\"%@`#,?\n\t \xFF\\";
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = whole.substr(0, random() % (whole.size() + 1));
+    for (int edit = 0; edit < 4 && !damaged.empty(); ++edit) {
+      damaged[random() % damaged.size()] = interesting[random() % interesting.size()];
+    }
+    try {
+      applied(damaged);
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).rfind("run.yaml:", 0), 0u) << error.what();
+    }
+  }
 }
 
 TEST(ConfigFile, PrintedSettingsReadBackToTheSame) {

@@ -41,9 +41,9 @@ TEST_F(RobustNetworkTest, HalvesTheBatchWhenMemoryIsShortAndStaysThere) {
   };
   RobustNetwork network = make(Precision::fp16);
   for (int run = 0; run < 2; ++run) {
-    const RobustMaps result = network.forward(batch(8));
-    ASSERT_EQ(result.finite.size(), 8u);
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(result.maps.map(i)[5], static_cast<float>(i));
+    const std::vector<RobustMap> result = network.forward(batch(8));
+    ASSERT_EQ(result.size(), 8u);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(result[i].values()[5], static_cast<float>(i));
   }
   EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{8, 4, 2, 2, 2, 2, 2, 2, 2, 2}));
   EXPECT_NE(log.str().find("not enough memory for a batch of 8; going on with batches of 4"),
@@ -62,11 +62,14 @@ TEST_F(RobustNetworkTest, NonFiniteImagesAreComputedAgainInWiderArithmetic) {
     if (precision == "fp16" && map[0] == 1) map[3] = std::numeric_limits<float>::quiet_NaN();
   };
   RobustNetwork network = make(Precision::fp16);
-  const RobustMaps result = network.forward(batch(3));
-  EXPECT_EQ(result.precision, (std::vector<std::string>{"fp16", "bf16", "fp16"}));
-  EXPECT_EQ(result.finite, (std::vector<bool>{true, true, true}));
-  EXPECT_EQ(result.maps.map(1)[3], 1.0f);
-  EXPECT_EQ(result.maps.map(2)[3], 2.0f);
+  const std::vector<RobustMap> result = network.forward(batch(3));
+  const std::vector<std::string> wanted = {"fp16", "bf16", "fp16"};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(result[i].precision, wanted[i]);
+    EXPECT_TRUE(result[i].finite);
+  }
+  EXPECT_EQ(result[1].values()[3], 1.0f);
+  EXPECT_EQ(result[2].values()[3], 2.0f);
 }
 
 TEST_F(RobustNetworkTest, PassesOverAPrecisionThatTheDeviceHasNot) {
@@ -75,8 +78,22 @@ TEST_F(RobustNetworkTest, PassesOverAPrecisionThatTheDeviceHasNot) {
     if (precision == "fp16") map[0] = std::numeric_limits<float>::infinity();
   };
   RobustNetwork network = make(Precision::fp16);
-  EXPECT_EQ(network.forward(batch(1)).precision[0], "fp32");
+  EXPECT_EQ(network.forward(batch(1))[0].precision, "fp32");
   EXPECT_NE(log.str().find("cannot run in bf16"), std::string::npos);
+}
+
+TEST_F(RobustNetworkTest, AWiderNetworkThatFailsCostsItsImageOnly) {
+  provider.behaviour.alter = [](const std::string&, std::span<float> map) {
+    if (map[0] == 1) map[0] = std::numeric_limits<float>::infinity();
+  };
+  int calls = 0;
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls > 1) throw OutOfMemory("no room for another network");
+  };
+  RobustNetwork network = make(Precision::fp16);
+  const std::vector<RobustMap> result = network.forward(batch(2));
+  EXPECT_TRUE(result[0].finite);
+  EXPECT_FALSE(result[1].finite);
 }
 
 TEST_F(RobustNetworkTest, WhatIsNotFiniteInFp32IsReported) {
@@ -84,9 +101,10 @@ TEST_F(RobustNetworkTest, WhatIsNotFiniteInFp32IsReported) {
     if (map[0] == 0) map[0] = std::numeric_limits<float>::quiet_NaN();
   };
   RobustNetwork network = make(Precision::fp16);
-  const RobustMaps result = network.forward(batch(2));
-  EXPECT_EQ(result.finite, (std::vector<bool>{false, true}));
-  EXPECT_EQ(result.precision[0], "fp32");
+  const std::vector<RobustMap> result = network.forward(batch(2));
+  EXPECT_FALSE(result[0].finite);
+  EXPECT_TRUE(result[1].finite);
+  EXPECT_EQ(result[0].precision, "fp32");
 }
 
 }  // namespace
