@@ -34,6 +34,7 @@ struct Batch {
   int given = 0;    ///< slots handed to workers
   int loading = 0;  ///< of them not loaded yet
   int saving = 0;   ///< maps not written yet
+  bool in_flight = false;
 
   using Allocate = std::function<std::shared_ptr<float[]>(std::size_t)>;
 

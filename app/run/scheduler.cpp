@@ -23,7 +23,15 @@ bool Scheduler::stopping_locked() {
 bool Scheduler::can_load() const {
   if (stopping_) return false;
   const bool room = !filling_.empty() && filling_.back()->given < filling_.back()->size;
-  return room || (next_job_ < jobs_ && !free_.empty());
+  return room || can_open();
+}
+
+bool Scheduler::can_open() const {
+  if (next_job_ >= jobs_ || free_.empty()) return false;
+  for (const auto& batch : batches_) {
+    if (batch->in_flight && next_job_ - batch->first >= limits_.window()) return false;
+  }
+  return true;
 }
 
 bool Scheduler::may_save_later() const {
@@ -37,6 +45,7 @@ Scheduler::Task Scheduler::load_task() {
     free_.pop_back();
     const std::size_t count = std::min<std::size_t>(limits_.batch, jobs_ - next_job_);
     batch->open(next_job_, static_cast<int>(count));
+    batch->in_flight = true;
     next_job_ += count;
     filling_.push_back(batch);
   }
@@ -68,7 +77,7 @@ void Scheduler::loaded(Batch& batch) {
 
 void Scheduler::saved(Batch& batch) {
   const std::lock_guard lock(mutex_);
-  if (--batch.saving == 0) free_.push_back(&batch);
+  if (--batch.saving == 0) release(batch);
   changed_.notify_all();
 }
 
@@ -97,8 +106,13 @@ void Scheduler::computed(Batch& batch, const std::vector<int>& slots_to_save) {
   --computing_;
   batch.saving = static_cast<int>(slots_to_save.size());
   for (const int slot : slots_to_save) save_tasks_.push_back({Task::Kind::save, &batch, slot});
-  if (slots_to_save.empty()) free_.push_back(&batch);
+  if (slots_to_save.empty()) release(batch);
   changed_.notify_all();
+}
+
+void Scheduler::release(Batch& batch) {
+  batch.in_flight = false;
+  free_.push_back(&batch);
 }
 
 void Scheduler::stop() {

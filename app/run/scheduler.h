@@ -17,12 +17,15 @@ namespace hdfnet::app {
 ///
 /// A fixed number of batches circulates: filled by the workers, computed by a network, written by
 /// the workers, free again. That bound is the back-pressure: reading waits when the network or the
-/// disk is the slow one. Writing comes before reading, so finished results never pile up.
+/// disk is the slow one. Writing comes before reading, so finished maps never pile up; and reading
+/// keeps within a window that starts at the oldest batch still in hand, so one slow pair cannot
+/// leave ever more results waiting for their turn behind it.
 class Scheduler {
  public:
   struct Limits {
     int batch = 1;              ///< jobs per batch
     int batches_in_flight = 1;  ///< that circulate
+    std::size_t window() const { return std::size_t{4} * batches_in_flight * batch; }  ///< jobs
   };
 
   struct Task {
@@ -50,8 +53,10 @@ class Scheduler {
  private:
   bool stopping_locked();
   bool can_load() const;
+  bool can_open() const;
   bool may_save_later() const;
   Task load_task();
+  void release(Batch& batch);
   bool front_is_full() const;
 
   const std::size_t jobs_;
