@@ -3,6 +3,7 @@
 #include <functional>
 #include <iostream>
 
+#include "compare_command.h"
 #include "network_bench.h"
 #include "ops_bench.h"
 
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   std::function<int()> run;
   hdfnet::bench::add_ops_command(app, run);
   hdfnet::bench::add_network_command(app, run);
+  hdfnet::bench::add_compare_command(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

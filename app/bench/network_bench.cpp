@@ -5,31 +5,41 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/version.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+#ifdef HDFNET_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#endif
 
 #include "hdfnet/engine.h"
+#include "hdfnet/version.h"
+#include "report.h"
 #include "stopwatch.h"
 
 namespace hdfnet::bench {
 namespace {
 
 struct Options {
-  std::string weights;
+  std::vector<std::string> weights;
   std::string device = "cpu";
-  std::string precision = "auto";
+  std::vector<std::string> precisions = {"auto"};
   std::vector<int64_t> batches = {1};
-  int64_t size = 320;
+  std::vector<int64_t> sides = {320};
+  std::vector<std::string> who = {"engine", "frozen"};
   int repeats = 10;
   int threads = 0;
-  std::string json;
-  std::string only;  ///< engine or frozen: run one alone and print the peak resident memory
+  bool no_memory = false;
+  std::string format = "table";
+  std::string output;
+  std::string only;  ///< engine or frozen: run one alone and print its peak memory
 };
 
 using Forward = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
@@ -42,10 +52,18 @@ Precision parse_precision(const std::string& text) {
   throw std::runtime_error("--precision: " + text + " is none of auto, fp32, tf32, fp16 and bf16");
 }
 
-Precision resolved_precision(const Options& options) {
-  const Precision asked = parse_precision(options.precision);
-  if (asked != Precision::automatic) return asked;
-  return at::Device(options.device).is_cuda() ? Precision::fp16 : Precision::fp32;
+/// An archive in one precision on one device, from which both forms of the network are made.
+struct Subject {
+  std::string weights;
+  at::Device device;
+  Precision precision;  ///< never automatic
+};
+
+Subject subject(const Options& options, const std::string& weights, const std::string& precision) {
+  const at::Device device(options.device);
+  const Precision asked = parse_precision(precision);
+  if (asked != Precision::automatic) return {weights, device, asked};
+  return {weights, device, device.is_cuda() ? Precision::fp16 : Precision::fp32};
 }
 
 at::ScalarType scalar_type(Precision precision) {
@@ -53,11 +71,11 @@ at::ScalarType scalar_type(Precision precision) {
   return precision == Precision::bf16 ? at::kBFloat16 : at::kFloat;
 }
 
-Forward load_engine(const Options& options) {
+Forward load_engine(const Subject& subject) {
   EngineOptions settings;
-  settings.device = at::Device(options.device);
-  settings.precision = resolved_precision(options);
-  auto engine = std::make_shared<Engine>(load_parameters(options.weights), settings);
+  settings.device = subject.device;
+  settings.precision = subject.precision;
+  auto engine = std::make_shared<Engine>(load_parameters(subject.weights), settings);
   return [engine](const at::Tensor& rgb, const at::Tensor& depth) {
     return engine->forward(rgb, depth);
   };
@@ -65,17 +83,18 @@ Forward load_engine(const Options& options) {
 
 // What a LibTorch user runs today: the archive's own graph, frozen, BatchNorm folded by the
 // freezing; in half precision in the channels-last layout, which is its faster one on CUDA.
-Forward load_frozen(const Options& options) {
-  const at::Device device(options.device);
-  const at::ScalarType type = scalar_type(resolved_precision(options));
-  at::globalContext().setAllowTF32CuDNN(resolved_precision(options) == Precision::tf32);
-  torch::jit::Module module = torch::jit::load(options.weights, device);
+Forward load_frozen(const Subject& subject) {
+  const at::ScalarType type = scalar_type(subject.precision);
+  const bool tf32 = subject.precision == Precision::tf32;
+  torch::jit::Module module = torch::jit::load(subject.weights, subject.device);
   module.to(type);
   module.eval();
   auto frozen = std::make_shared<torch::jit::Module>(torch::jit::freeze(module));
+  const at::Device device = subject.device;
   const auto format =
       device.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  return [frozen, device, type, format](const at::Tensor& rgb, const at::Tensor& depth) {
+  return [frozen, device, type, format, tf32](const at::Tensor& rgb, const at::Tensor& depth) {
+    at::globalContext().setAllowTF32CuDNN(tf32);
     return frozen
         ->forward(
             {rgb.to(device, type).contiguous(format), depth.to(device, type).contiguous(format)})
@@ -84,35 +103,44 @@ Forward load_frozen(const Options& options) {
   };
 }
 
-Forward load(const std::string& who, const Options& options) {
-  return who == "engine" ? load_engine(options) : load_frozen(options);
+Forward load(const std::string& who, const Subject& subject) {
+  return who == "engine" ? load_engine(subject) : load_frozen(subject);
 }
 
-std::pair<at::Tensor, at::Tensor> inputs(const Options& options, int64_t batch) {
-  const at::Device device(options.device);
-  return {at::rand({batch, 3, options.size, options.size}).to(device),
-          at::rand({batch, 1, options.size, options.size}).to(device)};
+struct Case {
+  int64_t batch, side;
+};
+
+std::pair<at::Tensor, at::Tensor> inputs(const Case& c, at::Device device) {
+  return {at::rand({c.batch, 3, c.side, c.side}).to(device),
+          at::rand({c.batch, 1, c.side, c.side}).to(device)};
 }
 
-// The kernel's own record of the most memory this process has held, in MiB.
-double peak_resident_mib() {
+// The kernel's own record of the most memory this process has held.
+double peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   std::string key;
   while (status >> key) {
     double kib = 0;
-    if (key == "VmHWM:" && status >> kib) return kib / 1024;
+    if (key == "VmHWM:" && status >> kib) return kib * 1024;
   }
   return 0;
 }
 
+// Prints the peak memory in bytes: the device's, weights included, or on the CPU the process's.
 int run_alone(const Options& options) {
   const c10::InferenceMode inference;
-  const Forward forward = load(options.only, options);
-  for (const int64_t batch : options.batches) {
-    const auto [rgb, depth] = inputs(options, batch);
+  const Case c{options.batches.front(), options.sides.front()};
+  const Subject what = subject(options, options.weights.front(), options.precisions.front());
+  double bytes = 0;
+  const auto work = [&] {
+    const Forward forward = load(options.only, what);
+    const auto [rgb, depth] = inputs(c, what.device);
     for (int pass = 0; pass < 3; ++pass) forward(rgb, depth);
-  }
-  std::printf("%.0f\n", peak_resident_mib());
+  };
+  bytes = static_cast<double>(peak_memory_of(what.device.type(), work));
+  if (what.device.is_cpu()) bytes = peak_resident_bytes();
+  std::printf("%.0f\n", bytes);
   return 0;
 }
 
@@ -122,110 +150,116 @@ std::string shell_quote(const std::string& text) {
   return quoted + "'";
 }
 
-double peak_of_own_process(const std::string& who, const Options& options, int64_t batch) {
+double peak_of_own_process(const std::string& who, const Options& options, const Subject& what,
+                           const Case& c) {
   const std::string command =
       shell_quote(std::filesystem::read_symlink("/proc/self/exe").string()) + " network --only " +
-      who + " --weights " + shell_quote(options.weights) + " --device " +
-      shell_quote(options.device) + " --precision " + options.precision + " --batch " +
-      std::to_string(batch) + " --size " + std::to_string(options.size) + " --threads " +
-      std::to_string(options.threads);
+      who + " --weights " + shell_quote(what.weights) + " --device " + shell_quote(options.device) +
+      " --precision " + std::string(name(what.precision)) + " --batch " + std::to_string(c.batch) +
+      " --size " + std::to_string(c.side) + " --threads " + std::to_string(options.threads);
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start a process to measure memory in");
-  double mib = 0;
-  const int read = std::fscanf(pipe, "%lf", &mib);
+  double bytes = 0;
+  const int read = std::fscanf(pipe, "%lf", &bytes);
   if (pclose(pipe) != 0 || read != 1) {
     throw std::runtime_error("the process that measures the memory of " + who + " failed");
   }
-  return mib;
+  return bytes;
 }
 
-struct Row {
-  int64_t batch = 0;
-  Times engine{};
-  Times frozen{};
-  double difference = 0;  ///< largest, between the two saliency maps
-  double engine_mib = 0;
-  double frozen_mib = 0;
-};
+/// Beyond this the two networks are not the same; as hdfnet-infer --verify.
+double tolerance(Precision precision) {
+  if (precision == Precision::fp32) return 1e-4;
+  return precision == Precision::bf16 ? 1e-1 : 2e-2;
+}
 
-Row measure(const Options& options, int64_t batch, const Forward& engine, const Forward& frozen) {
-  const auto [rgb, depth] = inputs(options, batch);
-  const c10::DeviceType device = at::Device(options.device).type();
-  Row row;
-  row.batch = batch;
-  for (int pass = 0; pass < 3; ++pass) {
-    row.difference = (engine(rgb, depth) - frozen(rgb, depth)).abs().max().item<double>();
+// One row for each form of the network, timed in turn, so that whatever else the machine does meets
+// all alike.
+std::vector<Row> measure(const Options& options, const Subject& what, const std::string& variant,
+                         const std::vector<Forward>& forms, const Case& c) {
+  const auto [rgb, depth] = inputs(c, what.device);
+  std::vector<at::Tensor> maps(forms.size());
+  std::vector<std::vector<double>> times(forms.size());
+  for (int pass = -3; pass < options.repeats; ++pass) {
+    for (size_t i = 0; i < forms.size(); ++i) {
+      const double passed =
+          time_once(what.device.type(), [&, r = rgb, d = depth] { maps[i] = forms[i](r, d); });
+      if (pass >= 0) times[i].push_back(passed);
+    }
   }
-  // In turn, so that whatever else the machine does meets both alike.
-  std::vector<double> times_engine;
-  std::vector<double> times_frozen;
-  for (int pass = 0; pass < options.repeats; ++pass) {
-    times_engine.push_back(time_once(device, [&, r = rgb, d = depth] { engine(r, d); }));
-    times_frozen.push_back(time_once(device, [&, r = rgb, d = depth] { frozen(r, d); }));
+  const auto frozen = std::find(options.who.begin(), options.who.end(), "frozen");
+  std::optional<size_t> peer;
+  if (frozen != options.who.end()) peer = static_cast<size_t>(frozen - options.who.begin());
+  std::vector<Row> rows;
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const Times own = summarize(times[i]);
+    Row row;
+    row["variant"] = variant;
+    row["who"] = options.who[i];
+    row["precision"] = std::string(name(what.precision));
+    row["batch"] = c.batch;
+    row["side"] = c.side;
+    row["us"] = own.median;
+    row["p5"] = own.p5;
+    row["p95"] = own.p95;
+    row["images/s"] = static_cast<double>(c.batch) / own.median * 1e6;
+    row["x frozen"] = peer ? Row(summarize(times[*peer]).median / own.median) : Row();
+    row["peak MB"] = Row();
+    if (!options.no_memory) {
+      row["peak MB"] = peak_of_own_process(options.who[i], options, what, c) / 1e6;
+    }
+    row["difference"] = Row();
+    row["right"] = Row();
+    if (peer && *peer != i) {
+      const double difference = (maps[i] - maps[*peer]).abs().max().item<double>();
+      row["difference"] = difference;
+      row["right"] = difference <= tolerance(what.precision);
+    }
+    rows.push_back(row);
   }
-  row.engine = summarize(times_engine);
-  row.frozen = summarize(times_frozen);
-  return row;
+  return rows;
 }
 
-void print(const Row& row) {
-  std::printf(
-      "%5lld  %9.3f  %9.3f  %9.3f  %9.3f  %9.3f  %9.3f  %6.2fx  %10.0f  %10.0f  %6.2f  %.2g\n",
-      static_cast<long long>(row.batch), row.engine.median / 1e3, row.engine.p5 / 1e3,
-      row.engine.p95 / 1e3, row.frozen.median / 1e3, row.frozen.p5 / 1e3, row.frozen.p95 / 1e3,
-      row.frozen.median / row.engine.median, row.engine_mib, row.frozen_mib,
-      row.engine_mib / row.frozen_mib, row.difference);
-}
-
-nlohmann::json to_json(const Row& row) {
-  const auto times = [](const Times& t) {
-    return nlohmann::json{{"median_us", t.median}, {"p5_us", t.p5}, {"p95_us", t.p95}};
-  };
-  return {{"batch", row.batch},
-          {"engine", times(row.engine)},
-          {"frozen_torchscript", times(row.frozen)},
-          {"speedup", row.frozen.median / row.engine.median},
-          {"engine_peak_resident_mib", row.engine_mib},
-          {"frozen_peak_resident_mib", row.frozen_mib},
-          {"largest_difference", row.difference}};
+Row environment_of(const Options& options) {
+  Row environment;
+  environment["hdfnet"] = HDFNET_VERSION;
+  environment["torch"] = TORCH_VERSION;
+  environment["device"] = "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+#ifdef HDFNET_WITH_CUDA
+  const at::Device device(options.device);
+  if (device.is_cuda() && at::hasCUDA()) {
+    environment["device"] = std::string(at::cuda::getDeviceProperties(device.index())->name);
+  }
+#endif
+  environment["repeats"] = options.repeats;
+  return environment;
 }
 
 int run_network(const Options& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   if (!options.only.empty()) return run_alone(options);
   const c10::InferenceMode inference;
-  std::printf("%s, %s, %lldx%lld, %d threads; the archive's code is run\n", options.device.c_str(),
-              std::string(name(resolved_precision(options))).c_str(),
-              static_cast<long long>(options.size), static_cast<long long>(options.size),
-              at::get_num_threads());
-  std::printf(
-      "batch  engine ms         p5        p95  frozen ms         p5        p95  speedup  "
-      "engine MiB  frozen MiB   ratio  largest difference\n");
   std::vector<Row> rows;
-  {
-    const Forward engine = load("engine", options);
-    const Forward frozen = load("frozen", options);
-    for (const int64_t batch : options.batches) {
-      rows.push_back(measure(options, batch, engine, frozen));
+  for (const std::string& weights : options.weights) {
+    const std::string variant(name(inspect(dequantize(load_parameters(weights))).variant));
+    for (const std::string& precision : options.precisions) {
+      const Subject what = subject(options, weights, precision);
+      std::vector<Forward> forms;
+      for (const std::string& who : options.who) forms.push_back(load(who, what));
+      for (const int64_t side : options.sides) {
+        for (const int64_t batch : options.batches) {
+          for (Row& row : measure(options, what, variant, forms, {batch, side})) {
+            rows.push_back(std::move(row));
+          }
+        }
+      }
     }
   }
-  nlohmann::json results = nlohmann::json::array();
-  for (Row& row : rows) {
-    row.engine_mib = peak_of_own_process("engine", options, row.batch);
-    row.frozen_mib = peak_of_own_process("frozen", options, row.batch);
-    print(row);
-    results.push_back(to_json(row));
-  }
-  if (!options.json.empty()) {
-    std::ofstream(options.json) << nlohmann::json{{"device", options.device},
-                                                  {"precision", name(resolved_precision(options))},
-                                                  {"size", options.size},
-                                                  {"threads", at::get_num_threads()},
-                                                  {"results", results}}
-                                       .dump(2)
-                                << "\n";
-  }
-  return 0;
+  write_report_to(options.output, parse_format(options.format), environment_of(options), rows);
+  const bool wrong = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
+    return row["right"].is_boolean() && !row["right"].get<bool>();
+  });
+  return wrong ? 1 : 0;
 }
 
 }  // namespace
@@ -233,25 +267,35 @@ int run_network(const Options& options) {
 void add_network_command(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "network", "the engine against the frozen TorchScript of the same archive");
-  command->add_option("--weights", options->weights, "TorchScript archive; its own code is run")
+      "network",
+      "Times the engine and the frozen TorchScript of the same archives over every combination of "
+      "the lists given. The archives' own code is run");
+  const auto list = [&](const char* flag, auto& values, const char* help) {
+    return command->add_option(flag, values, help)->delimiter(',')->capture_default_str();
+  };
+  list("--weights", options->weights, "TorchScript archives, one for each variant")
       ->required()
       ->check(CLI::ExistingFile);
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N [cpu]");
-  command->add_option("--precision", options->precision, "auto, fp32, tf32, fp16 or bf16 [auto]");
-  command->add_option("--batch", options->batches, "batch sizes, separated by commas [1]")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
-  command->add_option("--size", options->size, "height and width [320]")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--repeat", options->repeats, "measured passes [10]")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--threads", options->threads, "CPU threads, 0 for LibTorch's choice [0]")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--json", options->json, "write the results to this file");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
+  list("--precision", options->precisions, "auto, fp32, tf32, fp16, bf16");
+  list("--batch", options->batches, "images")->check(CLI::PositiveNumber);
+  list("--size", options->sides, "height and width in pixels")->check(CLI::PositiveNumber);
+  list("--who", options->who, "engine, frozen")->check(CLI::IsMember({"engine", "frozen"}));
+  command->add_option("--repeat", options->repeats, "timed passes of each case")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "CPU threads, 0 for LibTorch's choice")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--no-memory", options->no_memory,
+                    "do not measure the peak memory, each case in a process of its own");
+  command->add_option("--format", options->format, "table, md, csv, json")
+      ->check(CLI::IsMember({"table", "md", "csv", "json"}))
+      ->capture_default_str();
+  command->add_option("--output", options->output, "a file instead of standard output");
   command
       ->add_option("--only", options->only,
-                   "run engine or frozen alone and print its peak resident memory in MiB")
+                   "run engine or frozen alone and print its peak memory in bytes")
       ->check(CLI::IsMember({"engine", "frozen"}));
   command->callback([options, &run] { run = [options] { return run_network(*options); }; });
 }

@@ -249,17 +249,8 @@ int run_ops(const Options& options) {
     rows.push_back(measure(c, options, device, ceiling));
     if (rows.back()["right"].is_boolean()) right = right && rows.back()["right"].get<bool>();
   }
-  const std::map<std::string, Format> formats = {{"table", Format::kTable},
-                                                 {"md", Format::kMarkdown},
-                                                 {"csv", Format::kCsv},
-                                                 {"json", Format::kJson}};
-  std::ofstream file;
-  if (!options.output.empty()) {
-    file.open(options.output);
-    if (!file) throw std::runtime_error("--output " + options.output + ": cannot be written");
-  }
-  write_report(options.output.empty() ? std::cout : file, formats.at(options.format),
-               environment_of(device, ceiling, options), rows);
+  write_report_to(options.output, parse_format(options.format),
+                  environment_of(device, ceiling, options), rows);
   return right ? 0 : 1;
 }
 

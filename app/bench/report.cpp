@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <stdexcept>
 
 namespace hdfnet::bench {
 namespace {
@@ -54,6 +58,18 @@ void write_lines(std::ostream& out, Format format, const std::vector<Row>& rows)
 
 }  // namespace
 
+Format parse_format(const std::string& name) {
+  static const std::map<std::string, Format> formats = {{"table", Format::kTable},
+                                                        {"md", Format::kMarkdown},
+                                                        {"csv", Format::kCsv},
+                                                        {"json", Format::kJson}};
+  const auto found = formats.find(name);
+  if (found == formats.end()) {
+    throw std::runtime_error("--format: " + name + " is none of table, md, csv and json");
+  }
+  return found->second;
+}
+
 void write_report(std::ostream& out, Format format, const Row& environment,
                   const std::vector<Row>& rows) {
   if (format == Format::kJson) {
@@ -70,6 +86,18 @@ void write_report(std::ostream& out, Format format, const Row& environment,
     out << "\n";
   }
   if (!rows.empty()) write_lines(out, format, rows);
+}
+
+void write_report_to(const std::string& file, Format format, const Row& environment,
+                     const std::vector<Row>& rows) {
+  if (file.empty()) {
+    write_report(std::cout, format, environment, rows);
+    return;
+  }
+  std::ofstream out(file);
+  if (out) write_report(out, format, environment, rows);
+  out.close();
+  if (!out) throw std::runtime_error("--output " + file + ": cannot be written");
 }
 
 }  // namespace hdfnet::bench

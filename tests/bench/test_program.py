@@ -1,0 +1,85 @@
+"""hdfnet-bench as a program: its sweep over the network, and what compare makes of the results."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("HDFNET_BENCH", str(ROOT / "build/bin/hdfnet-bench"))
+WEIGHTS = os.environ.get("HDFNET_RULE_WEIGHTS", str(ROOT / "build/tests/cli/rule_vgg16.pt"))
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=500)
+
+
+class NetworkBench(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.file = Path(cls.folder.name) / "network.json"
+        cls.result = run("network", "--weights", WEIGHTS, "--size", "32,48", "--batch", "1,2", "--repeat", 3,
+                         "--threads", 1, "--format", "json", "--output", cls.file)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_every_combination_is_timed_for_both_forms(self):
+        self.assertEqual(self.result.returncode, 0, self.result.stderr)
+        rows = json.loads(self.file.read_text())["rows"]
+        cases = [(row["who"], row["side"], row["batch"]) for row in rows]
+        self.assertEqual(sorted(cases), sorted((who, side, batch) for who in ("engine", "frozen")
+                                               for side in (32, 48) for batch in (1, 2)))
+        for row in rows:
+            self.assertEqual((row["variant"], row["precision"]), ("VGG16", "fp32"))
+            self.assertGreater(row["us"], 0)
+            self.assertLessEqual(row["p5"], row["us"])
+            self.assertLessEqual(row["us"], row["p95"])
+            self.assertAlmostEqual(row["images/s"], row["batch"] / row["us"] * 1e6, delta=1e-6 * row["images/s"])
+            self.assertGreater(row["peak MB"], 100)  # the weights alone are more
+            if row["who"] == "engine":
+                self.assertTrue(row["right"])
+                self.assertLess(row["difference"], 1e-4)
+
+    def test_a_report_compared_with_itself_has_no_change(self):
+        result = run("compare", self.file, self.file, "--format", "json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual(len(rows), 8)
+        self.assertEqual({row["change"] for row in rows}, {"same"})
+
+    def test_usage_errors_end_with_2(self):
+        self.assertEqual(run("network").returncode, 2)
+        self.assertEqual(run("network", "--weights", WEIGHTS, "--precision", "fp8").returncode, 2)
+        self.assertIn("fp8 is none of",
+                      run("network", "--weights", WEIGHTS, "--precision", "fp8").stderr)
+        self.assertIn("cannot be read", run("compare", "/nowhere.json", self.file).stderr)
+        self.assertIn("expected the JSON", run("compare", WEIGHTS, self.file).stderr)
+
+
+class PythonTwin(unittest.TestCase):
+    def test_engine_and_peers_share_one_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "peers.json"
+            result = subprocess.run(
+                [sys.executable, "-B", str(ROOT / "weights/network_peers.py"), "--device", "cpu", "--precision",
+                 "fp32", "--size", "32", "--repeat", "2", "--who", "eager,frozen", "--engine", PROGRAM, "--json",
+                 str(file)], capture_output=True, text=True, timeout=500)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            rows = json.loads(file.read_text())["rows"]
+        self.assertEqual([row["who"] for row in rows], ["engine", "eager", "frozen"])
+        self.assertEqual({(row["variant"], row["precision"], row["batch"], row["side"]) for row in rows},
+                         {("vgg16", "fp32", 1, 32)})
+        for row in rows:
+            self.assertGreater(row["us"], 0)
+        for row in rows[1:]:
+            self.assertLess(row["difference"], 1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()
