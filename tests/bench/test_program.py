@@ -10,11 +10,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("HDFNET_BENCH", str(ROOT / "build/bin/hdfnet-bench"))
+# Tests run side by side: threads that wait for each other's cores cost more than they bring.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 WEIGHTS = os.environ.get("HDFNET_RULE_WEIGHTS", str(ROOT / "build/tests/cli/rule_vgg16.pt"))
 
 
 def run(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=500)
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=500,
+                          env=ENVIRONMENT)
 
 
 class NetworkBench(unittest.TestCase):
@@ -69,7 +72,7 @@ class PythonTwin(unittest.TestCase):
             result = subprocess.run(
                 [sys.executable, "-B", str(ROOT / "weights/network_peers.py"), "--device", "cpu", "--precision",
                  "fp32", "--size", "32", "--repeat", "2", "--who", "eager,frozen", "--engine", PROGRAM, "--json",
-                 str(file)], capture_output=True, text=True, timeout=500)
+                 str(file)], capture_output=True, text=True, timeout=500, env=ENVIRONMENT)
             self.assertEqual(result.returncode, 0, result.stderr)
             rows = json.loads(file.read_text())["rows"]
         self.assertEqual([row["who"] for row in rows], ["engine", "eager", "frozen"])
