@@ -41,7 +41,7 @@ install(TARGETS hdfnet-infer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS hdfnet LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(HDFNET_BUNDLE_LIBTORCH)
   configure_file(cmake/bundle_libtorch.cmake.in bundle_libtorch.cmake @ONLY)
-  install(SCRIPT ${PROJECT_BINARY_DIR}/bundle_libtorch.cmake)
+  install(SCRIPT ${PROJECT_BINARY_DIR}/bundle_libtorch.cmake COMPONENT libtorch)
 endif()
 
 # Headers.
@@ -51,6 +51,8 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/hdfnet/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hdfnet)
 
 # What find_package(HDFNet) and pkg-config read.
+find_package(OpenCV 4.5 REQUIRED COMPONENTS core)
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" _opencv_minor "${OpenCV_VERSION}")
 set(_torch_target cpu)
 if(HDFNET_WITH_CUDA)
   set(_torch_target cuda)
