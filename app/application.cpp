@@ -20,13 +20,13 @@ namespace hdfnet::app {
 namespace {
 
 /// "cuda:0 (NVIDIA H200, compute capability 9.0)".
-std::string card_line(int index) {
+void print_card(int index, std::ostream& out) {
   const CudaDevice card = cuda_device(index);
-  std::string text = "cuda:" + std::to_string(index) + " (" + card.name;
+  out << "cuda:" << index << " (" << card.name;
   for (const auto& [name, value] : card.facts) {
-    if (name == "compute capability") text += ", " + name + " " + value;
+    if (name == "compute capability") out << ", " << name << " " << value;
   }
-  return text + ")";
+  out << ")";
 }
 
 void print_version(const NetworkProvider& provider, std::ostream& out) {
@@ -36,7 +36,10 @@ void print_version(const NetworkProvider& provider, std::ostream& out) {
   }
   out << "  OpenCV: " << cv::getVersionString() << "\n";
   out << "  devices: cpu (" << std::max(std::thread::hardware_concurrency(), 1u) << " threads)";
-  for (int i = 0; i < cuda_device_count(); ++i) out << ", " << card_line(i);
+  for (int i = 0; i < cuda_device_count(); ++i) {
+    out << ", ";
+    print_card(i, out);
+  }
   out << "\n";
   if (const std::string why = provider.unused_gpu(); !why.empty()) out << "  " << why << "\n";
   out << "  reads: " << supported_formats() << "\n";

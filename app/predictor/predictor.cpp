@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <ostream>
+#include <span>
 #include <utility>
 
 #include "data_files.h"

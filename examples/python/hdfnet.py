@@ -26,7 +26,13 @@ def _library() -> ctypes.CDLL:
     if name == "libhdfnet.so":  # PREFIX/share/hdfnet/examples/python/hdfnet.py
         prefix = Path(__file__).resolve().parents[min(4, len(Path(__file__).resolve().parents) - 1)]
         name = next((str(file) for file in prefix.glob("lib*/**/libhdfnet.so")), name)
-    return ctypes.CDLL(name)
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise OSError(
+            f"libhdfnet.so cannot be loaded ({error}). Set HDFNET_LIBRARY to the file; libhdfnet_ops.so must "
+            "lie beside it, and LibTorch where it was installed with or in LD_LIBRARY_PATH."
+        ) from None
 
 
 class _Image(ctypes.Structure):

@@ -155,6 +155,23 @@ class Tree(PackageTest):
         for place in ("/nowhere/home", str(prefix / "share/hdfnet")):
             self.assertIn(f"{place}/weights/hdfnet_vgg16.pt", done.stderr)
 
+    def test_another_libtorch_is_refused_with_a_sentence(self) -> None:
+        other = self.folder / "other.cpp"
+        other.write_text(
+            "#include <string>\n"
+            'namespace at { std::string show_config() { return "TORCH_VERSION=2.0.9, "; } }\n'
+        )
+        library = self.folder / "other.so"
+        self.good(CXX, "-shared", "-fPIC", other, "-o", library)
+        done = run(
+            PREFIX / "bin/hdfnet-infer", "--device", "cpu", "--out", self.folder / "out",
+            "--rgb", EXAMPLES / "rgb/teapot.jpg", "--depth", EXAMPLES / "depth/teapot.png",
+            env={"LD_PRELOAD": str(library)},
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 2, done.stderr)
+        built = f"LibTorch 2.0.9 is loaded, but hdfnet was built with LibTorch {TORCH_VERSION}"
+        self.assertIn(built, done.stderr)
+
     def test_the_library_shows_its_public_names_only(self) -> None:
         names = self.good("nm", "-DC", "--defined-only", PREFIX / LIBDIR / "libhdfnet.so")
         public = re.compile(
@@ -291,6 +308,15 @@ class Python(PackageTest):
         done = run(sys.executable, "-B", script, *pair, out, "device=cuda:99")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^error: device cuda:99")
+
+    def test_a_library_that_cannot_be_loaded_is_named(self) -> None:
+        alone = self.folder / "libhdfnet.so"
+        shutil.copy(PREFIX / LIBDIR / "libhdfnet.so", alone)  # without libhdfnet_ops.so
+        script = EXAMPLES / "python/hdfnet.py"
+        done = run(sys.executable, "-B", script, env={"HDFNET_LIBRARY": str(alone)})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("libhdfnet_ops.so: cannot open shared object file", done.stderr)
+        self.assertIn("Set HDFNET_LIBRARY", done.stderr)
 
 
 class Tensors(PackageTest):
