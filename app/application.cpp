@@ -1,7 +1,12 @@
 #include "application.h"
 
+#include <algorithm>
 #include <exception>
+#include <opencv2/core/utility.hpp>
+#include <thread>
 
+#include "cuda_driver.h"
+#include "data_files.h"
 #include "hdfnet/version.h"
 #include "image/read.h"
 #include "infer.h"
@@ -10,16 +15,33 @@
 #include "run/interrupt.h"
 #include "run/plan.h"
 #include "verify.h"
-#include "weights_file.h"
 
 namespace hdfnet::app {
 namespace {
+
+/// "cuda:0 (NVIDIA H200, compute capability 9.0)".
+void print_card(int index, std::ostream& out) {
+  const CudaDevice card = cuda_device(index);
+  out << "cuda:" << index << " (" << card.name;
+  for (const auto& [name, value] : card.facts) {
+    if (name == "compute capability") out << ", " << name << " " << value;
+  }
+  out << ")";
+}
 
 void print_version(const NetworkProvider& provider, std::ostream& out) {
   out << "hdfnet-infer " << HDFNET_VERSION << "\n";
   for (const auto& [library, version] : provider.versions()) {
     out << "  " << library << ": " << version << "\n";
   }
+  out << "  OpenCV: " << cv::getVersionString() << "\n";
+  out << "  devices: cpu (" << std::max(std::thread::hardware_concurrency(), 1u) << " threads)";
+  for (int i = 0; i < cuda_device_count(); ++i) {
+    out << ", ";
+    print_card(i, out);
+  }
+  out << "\n";
+  if (const std::string why = provider.unused_gpu(); !why.empty()) out << "  " << why << "\n";
   out << "  reads: " << supported_formats() << "\n";
 }
 

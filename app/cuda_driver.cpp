@@ -81,9 +81,11 @@ CudaDevice cuda_device(int index) {
   if (!driver.usable || driver.device_get(&device, index) != 0) return result;
   char name[256] = {};
   if (driver.device_name(name, sizeof name, device) == 0) result.name = name;
+  const int major = driver.attribute(capability_major, device);
+  const int minor = driver.attribute(capability_minor, device);
+  result.capability = 10 * major + minor;
   result.facts.emplace_back("compute capability",
-                            std::to_string(driver.attribute(capability_major, device)) + "." +
-                                std::to_string(driver.attribute(capability_minor, device)));
+                            std::to_string(major) + "." + std::to_string(minor));
   result.facts.emplace_back("multiprocessors",
                             std::to_string(driver.attribute(multiprocessors, device)));
   result.facts.emplace_back(

@@ -12,6 +12,7 @@ int cuda_device_count();
 
 struct CudaDevice {
   std::string name;
+  int capability = 0;  ///< compute capability, 90 for 9.0; 0: not known
   /// Compute capability, clock, multiprocessors, memory, driver version.
   std::vector<std::pair<std::string, std::string>> facts;
 };

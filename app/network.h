@@ -22,10 +22,20 @@ class OutOfMemory : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The run cannot start as asked: weights, device or precision. Exit status 2.
+/// The run cannot start as asked. Exit status 2.
 class SetupError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  enum class Fault {
+    device,   ///< or the precision, which that device lacks
+    weights,  ///< not found, or not usable
+    library,  ///< the LibTorch that is loaded
+  };
+  explicit SetupError(const std::string& message, Fault fault = Fault::device)
+      : std::runtime_error(message), fault_(fault) {}
+  Fault fault() const noexcept { return fault_; }
+
+ private:
+  Fault fault_;
 };
 
 /// One batch in host memory: `count` images of height x width, planes one after the other.

@@ -11,9 +11,11 @@
 #include <chrono>
 #include <functional>
 
+#include "cuda_architectures.h"
 #include "cuda_driver.h"
 #include "hdfnet/engine.h"
 #include "hdfnet/error.h"
+#include "hdfnet/libtorch_version.h"
 #include "hdfnet/module_clock.h"
 #include "hdfnet/ops/library.h"
 #include "hdfnet/parameters.h"
@@ -59,9 +61,13 @@ auto translated(Work work) -> decltype(work()) {
       case hdfnet::ErrorCode::out_of_memory:
         throw OutOfMemory(error.what());
       case hdfnet::ErrorCode::weights:
+        throw SetupError(error.what(), SetupError::Fault::weights);
       case hdfnet::ErrorCode::device:
-        throw SetupError(error.what());
+        throw SetupError(error.what(), SetupError::Fault::device);
+      case hdfnet::ErrorCode::library:
+        throw SetupError(error.what(), SetupError::Fault::library);
       case hdfnet::ErrorCode::invalid_argument:
+      case hdfnet::ErrorCode::failed:
         break;
     }
     throw;
@@ -91,10 +97,23 @@ double timed(at::Device device, const std::function<void()>& work) {
   return milliseconds_since(begin);
 }
 
-/// LibTorch's number of threads belongs to the calling thread.
-void use_threads(int threads) {
-  if (threads > 0 && at::get_num_threads() != threads) at::set_num_threads(threads);
-}
+/// Sets LibTorch's number of threads, which belongs to the calling thread, and puts the former one
+/// back: the thread may be another program's. 0 leaves it as it is.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(at::get_num_threads()) {
+    if (threads > 0) set(threads);
+  }
+  ~ThreadCount() { set(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  static void set(int threads) {
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+  }
+  const int before_;
+};
 
 /// Host memory of a batch as tensors, without a copy.
 struct HostBatch {
@@ -188,7 +207,7 @@ class TorchNetwork final : public Network {
   Maps forward(const BatchView& batch) override {
     return translated([&] {
       const c10::InferenceMode inference;
-      use_threads(threads_);
+      const ThreadCount threads(threads_);
       const HostBatch host(batch);
       return to_maps(engine_.forward(to_device(host.rgb, engine_.device()),
                                      to_device(host.depth, engine_.device())));
@@ -198,7 +217,7 @@ class TorchNetwork final : public Network {
   NetworkTimes measure(const BatchView& batch, int passes) override {
     return translated([&] {
       const c10::InferenceMode inference;
-      use_threads(threads_);
+      const ThreadCount threads(threads_);
       NetworkTimes times;
       measure_modules(HostBatch(batch), passes, times);
       measure_whole(HostBatch(batch), passes, times);
@@ -207,7 +226,7 @@ class TorchNetwork final : public Network {
   }
 
   std::optional<Ceilings> measure_ceilings() override {
-    use_threads(threads_);
+    const ThreadCount threads(threads_);
     const at::ScalarType type = engine_.precision() == hdfnet::Precision::fp16   ? at::kHalf
                                 : engine_.precision() == hdfnet::Precision::bf16 ? at::kBFloat16
                                                                                  : at::kFloat;
@@ -282,7 +301,7 @@ class TorchArchive final : public Network {
   Maps forward(const BatchView& batch) override {
     return translated([&] {
       const c10::InferenceMode inference;
-      use_threads(threads_);
+      const ThreadCount threads(threads_);
       const HostBatch host(batch);
       return to_maps(network_.forward(host.rgb, host.depth));
     });
@@ -295,6 +314,15 @@ class TorchArchive final : public Network {
   const int threads_;
   NetworkInfo info_;
 };
+
+/// Throws where the kernels of this build do not run on the device.
+void check_kernels(at::Device device) {
+  if (!device.is_cuda() || !ops::built_with_cuda()) return;
+  const CudaDevice card = cuda_device(device.has_index() ? device.index() : 0);
+  const std::string missing =
+      missing_kernels(built_cuda_architectures(), card.capability, device.str(), card.name);
+  if (!missing.empty()) throw SetupError(missing);
+}
 
 int usable_gpus() {
   return ops::built_with_cuda() && at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
@@ -339,7 +367,8 @@ class TorchProvider final : public NetworkProvider {
       const EngineOptions options{
           at::Device(request.device), model_precision(request.precision),
           request.ddpm == Ddpm::fused ? DdpmMode::fused : DdpmMode::reference};
-      use_threads(threads_);
+      check_kernels(options.device);
+      const ThreadCount threads(threads_);
       return std::make_unique<TorchNetwork>(parameters_, options, threads_);
     });
   }
@@ -351,18 +380,25 @@ class TorchProvider final : public NetworkProvider {
   }
 
   std::vector<std::pair<std::string, std::string>> versions() const override {
-    std::vector<std::pair<std::string, std::string>> result = {{"LibTorch", TORCH_VERSION}};
+    const std::string loaded = loaded_libtorch_version();
+    const bool other = !loaded.empty() && loaded != TORCH_VERSION;
+    std::vector<std::pair<std::string, std::string>> result = {
+        {"LibTorch", TORCH_VERSION + (other ? ", loaded " + loaded : "")}};
     if (!ops::built_with_cuda()) {
-      result.emplace_back("CUDA kernels", "not in this build");
-    } else if (at::hasCUDA()) {
+      result.emplace_back("CUDA", "none, this build has no CUDA kernels");
+    } else if (!at::hasCUDA()) {
+      result.emplace_back("CUDA", "none, LibTorch is loaded without it");
+    } else {
       const auto& hooks = at::detail::getCUDAHooks();
       const long cuda = hooks.versionCUDART(), cudnn = hooks.versionCuDNN();
-      result.emplace_back("CUDA runtime",
+      result.emplace_back("CUDA",
                           std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10));
       result.emplace_back("cuDNN", std::to_string(cudnn / 10000) + "." +
                                        std::to_string(cudnn % 10000 / 100) + "." +
                                        std::to_string(cudnn % 100));
     }
+    if (result.back().first != "cuDNN") result.emplace_back("cuDNN", "none");
+    result.emplace_back("architectures built", with_commas(built_cuda_architectures()));
     return result;
   }
 

@@ -1,28 +1,29 @@
 # Finds a LibTorch (2.6 or later) and defines the imported targets LibTorch::cpu and, for a CUDA
-# build of it, LibTorch::cuda.
+# build of it, LibTorch::cuda. What keeps it from doing so is a sentence in HDFNET_TORCH_PROBLEM.
+# Used by the build, and installed for HDFNetConfig.cmake.
 #
 # The package's own TorchConfig.cmake locates it: any prefix in CMAKE_PREFIX_PATH or Torch_DIR counts,
-# else the private environment .venv/ that scripts/bootstrap.sh makes. The file itself is read but not
-# run, because for a CUDA build it demands a whole CUDA toolkit (even for a CPU-only build of this
-# project) and overwrites CMAKE_CUDA_ARCHITECTURES and the CUDA flags with its own.
+# else the folders in HDFNET_TORCH_HINTS. The file itself is read but not run, because for a CUDA build
+# it demands a whole CUDA toolkit (even for a CPU-only build of this project) and overwrites
+# CMAKE_CUDA_ARCHITECTURES and the CUDA flags with its own.
 
 set(HDFNET_LIBTORCH_MINIMUM 2.6.0)
+set(HDFNET_TORCH_PROBLEM "")
 
-file(GLOB _venv_torch "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
 find_path(HDFNET_TORCH_CMAKE_DIR TorchConfig.cmake
   HINTS ${Torch_DIR} $ENV{Torch_DIR}
-  PATHS ${_venv_torch}
+  PATHS ${HDFNET_TORCH_HINTS}
   PATH_SUFFIXES share/cmake/Torch
   DOC "Folder that holds LibTorch's TorchConfig.cmake")
 if(NOT HDFNET_TORCH_CMAKE_DIR)
-  message(FATAL_ERROR
-    "LibTorch was not found. Run scripts/bootstrap.sh, which installs it into .venv/, or give the "
-    "folder of another LibTorch >= ${HDFNET_LIBTORCH_MINIMUM}: -DCMAKE_PREFIX_PATH=/path/to/libtorch "
+  string(CONCAT HDFNET_TORCH_PROBLEM
+    "LibTorch was not found. Give the folder of LibTorch >= ${HDFNET_LIBTORCH_MINIMUM}: "
+    "-DCMAKE_PREFIX_PATH=/path/to/libtorch "
     "(for PyTorch from pip: python3 -c 'import torch; print(torch.utils.cmake_prefix_path)').")
+  return()
 endif()
 get_filename_component(HDFNET_TORCH_ROOT "${HDFNET_TORCH_CMAKE_DIR}/../../.." ABSOLUTE)
 
-# build-version (pre-built LibTorch) or version.py (pip) names the version; 2.6 has it in version.h too.
 set(_version "")
 if(EXISTS "${HDFNET_TORCH_CMAKE_DIR}/TorchConfigVersion.cmake")
   file(STRINGS "${HDFNET_TORCH_CMAKE_DIR}/TorchConfigVersion.cmake" _line
@@ -30,12 +31,16 @@ if(EXISTS "${HDFNET_TORCH_CMAKE_DIR}/TorchConfigVersion.cmake")
   string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" _version "${_line}")
 endif()
 if(NOT _version)
-  message(FATAL_ERROR "The version of LibTorch in ${HDFNET_TORCH_ROOT} cannot be read from "
+  string(CONCAT HDFNET_TORCH_PROBLEM
+    "The version of LibTorch in ${HDFNET_TORCH_ROOT} cannot be read from "
     "share/cmake/Torch/TorchConfigVersion.cmake: the installation is incomplete.")
+  return()
 endif()
 if(_version VERSION_LESS HDFNET_LIBTORCH_MINIMUM)
-  message(FATAL_ERROR "LibTorch ${_version} in ${HDFNET_TORCH_ROOT} is too old: "
+  string(CONCAT HDFNET_TORCH_PROBLEM
+    "LibTorch ${_version} in ${HDFNET_TORCH_ROOT} is too old: "
     "${HDFNET_LIBTORCH_MINIMUM} or later is needed.")
+  return()
 endif()
 set(HDFNET_TORCH_VERSION ${_version})
 
@@ -43,9 +48,28 @@ set(HDFNET_TORCH_VERSION ${_version})
 # yaml-cpp can be linked with.
 file(STRINGS "${HDFNET_TORCH_CMAKE_DIR}/TorchConfig.cmake" _abi REGEX "_GLIBCXX_USE_CXX11_ABI=0")
 if(_abi)
-  message(FATAL_ERROR "LibTorch ${_version} in ${HDFNET_TORCH_ROOT} is built with the old C++ ABI "
+  string(CONCAT HDFNET_TORCH_PROBLEM
+    "LibTorch ${_version} in ${HDFNET_TORCH_ROOT} is built with the old C++ ABI "
     "(_GLIBCXX_USE_CXX11_ABI=0), which the system's OpenCV does not have. Take the 'cxx11 ABI' "
     "package of this version, or 2.7 or later.")
+  return()
+endif()
+
+set(_torch_libraries libc10.so libtorch_cpu.so)
+set(HDFNET_TORCH_HAS_CUDA OFF)
+if(EXISTS "${HDFNET_TORCH_ROOT}/lib/libtorch_cuda.so")
+  set(HDFNET_TORCH_HAS_CUDA ON)
+  list(APPEND _torch_libraries libc10_cuda.so)
+endif()
+foreach(_library IN LISTS _torch_libraries)
+  if(NOT EXISTS "${HDFNET_TORCH_ROOT}/lib/${_library}")
+    string(CONCAT HDFNET_TORCH_PROBLEM
+      "LibTorch in ${HDFNET_TORCH_ROOT} lacks lib/${_library}: the installation is incomplete.")
+    return()
+  endif()
+endforeach()
+if(TARGET LibTorch::cpu)
+  return()
 endif()
 
 set(_torch_includes
@@ -53,9 +77,6 @@ set(_torch_includes
   "${HDFNET_TORCH_ROOT}/include/torch/csrc/api/include")
 
 function(_hdfnet_torch_library target file)
-  if(NOT EXISTS "${HDFNET_TORCH_ROOT}/lib/${file}")
-    message(FATAL_ERROR "LibTorch in ${HDFNET_TORCH_ROOT} lacks lib/${file}: the installation is incomplete.")
-  endif()
   add_library(${target} SHARED IMPORTED GLOBAL)
   set_target_properties(${target} PROPERTIES
     IMPORTED_LOCATION "${HDFNET_TORCH_ROOT}/lib/${file}"
@@ -68,8 +89,7 @@ _hdfnet_torch_library(LibTorch::torch_cpu libtorch_cpu.so)
 add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
 target_link_libraries(LibTorch::cpu INTERFACE LibTorch::torch_cpu LibTorch::c10)
 
-if(EXISTS "${HDFNET_TORCH_ROOT}/lib/libtorch_cuda.so")
-  set(HDFNET_TORCH_HAS_CUDA ON)
+if(HDFNET_TORCH_HAS_CUDA)
   _hdfnet_torch_library(LibTorch::c10_cuda libc10_cuda.so)
   _hdfnet_torch_library(LibTorch::torch_cuda libtorch_cuda.so)
   # Nothing of ours calls into libtorch_cuda directly, its kernels register themselves when it is
@@ -84,6 +104,4 @@ if(EXISTS "${HDFNET_TORCH_ROOT}/lib/libtorch_cuda.so")
     string(JOIN ":" _rpath_link ${HDFNET_TORCH_ROOT}/lib ${HDFNET_TORCH_RUNTIME_DIRS})
     target_link_options(LibTorch::cuda INTERFACE "-Wl,-rpath-link,${_rpath_link}")
   endif()
-else()
-  set(HDFNET_TORCH_HAS_CUDA OFF)
 endif()

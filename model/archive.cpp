@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "hdfnet/error.h"
+#include "hdfnet/libtorch_version.h"
 #include "hdfnet/parameters.h"
 
 namespace hdfnet {
@@ -190,6 +191,7 @@ void collect(const c10::IValue& value, const std::string& prefix, int depth, Par
 }  // namespace
 
 Parameters load_parameters(const fs::path& file) {
+  check_libtorch();
   auto reader = open_archive(file);
   const ModuleHolder holder;
   Parameters found;

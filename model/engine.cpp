@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hdfnet/error.h"
+#include "hdfnet/libtorch_version.h"
 #include "hdfnet/ops/dynamic_filter.h"
 #include "network.h"
 
@@ -141,6 +142,7 @@ struct Engine::Impl {
 };
 
 Engine::Engine(const Parameters& parameters, const EngineOptions& options) {
+  check_libtorch();
   const c10::InferenceMode inference;
   ops::register_ops();
   impl_ = std::make_unique<Impl>(dequantize(parameters), options);

@@ -4,7 +4,7 @@
 #
 #   scripts/bootstrap.sh [--lint] [--no-packages]
 #
-#   --lint         also the tools of scripts/lint.sh (clang-format, clang-tidy, shellcheck)
+#   --lint         also the tools of scripts/lint.sh (clang-format, clang-tidy, shellcheck) and of scripts/test.sh
 #   --no-packages  leave the system's packages alone: you have installed them by other means
 #
 # HDFNET_TORCH_PREFIX=DIR  use the LibTorch in DIR; nothing of PyTorch is then installed. Otherwise PyTorch,
@@ -26,7 +26,10 @@ SYSTEM_PACKAGES=(
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev
 )
-LINT_SYSTEM_PACKAGES=(shellcheck)
+LINT_SYSTEM_PACKAGES=(
+  shellcheck
+  dpkg-dev file pkg-config groff-base  # for the tests of packages and manual pages
+)
 
 lint=no
 packages=yes

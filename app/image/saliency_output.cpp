@@ -50,6 +50,13 @@ cv::Mat quantise(const cv::Mat& map, const MapStyle& style) {
                               std::to_string(style.bit_depth));
 }
 
+cv::Mat resized_bilinear(const cv::Mat& map, cv::Size size) {
+  if (map.size() == size) return map;
+  cv::Mat resized;
+  cv::resize(map, resized, size, 0, 0, cv::INTER_LINEAR);
+  return resized;
+}
+
 /// The level from which on Otsu's method calls a pixel salient; -1 for a flat image.
 int otsu_level(const cv::Mat& saliency8) {
   double least = 0, most = 0;
@@ -80,10 +87,16 @@ cv::Mat bgr_from_rgb(const cv::Mat& image) {
 cv::Mat saliency_image(const cv::Mat& map, cv::Size size, const MapStyle& style) {
   check_map(map);
   if (style.upsample == Upsample::nearest) return pil_resize_nearest(quantise(map, style), size);
-  if (map.size() == size) return quantise(map, style);
-  cv::Mat resized;
-  cv::resize(map, resized, size, 0, 0, cv::INTER_LINEAR);
-  return quantise(resized, style);
+  return quantise(resized_bilinear(map, size), style);
+}
+
+cv::Mat saliency_values(const cv::Mat& map, cv::Size size, Upsample upsample) {
+  check_map(map);
+  cv::Mat values =
+      upsample == Upsample::nearest ? pil_resize_nearest(map, size) : resized_bilinear(map, size);
+  cv::Mat clamped;
+  cv::min(cv::max(values, 0.0), 1.0, clamped);
+  return clamped;
 }
 
 Threshold parse_threshold(std::string_view text) {

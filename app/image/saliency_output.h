@@ -38,6 +38,10 @@ struct MapStyle {
 /// when a value is NaN or infinite.
 cv::Mat saliency_image(const cv::Mat& map, cv::Size size, const MapStyle& style);
 
+/// The saliency map as numbers in 0..1: CV_32FC1 of `size`. Takes and throws what saliency_image
+/// does.
+cv::Mat saliency_values(const cv::Mat& map, cv::Size size, Upsample upsample);
+
 /// Where a saliency map counts as an object (--threshold).
 struct Threshold {
   bool otsu = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "data_files.h"
 #include "options/nearest.h"
 #include "options/option_table.h"
 #include "text/printable.h"
@@ -103,7 +104,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     return result;
   }
   set_from_command_line(*find_option("config"), *parser.options.at("config"), result.options);
-  if (!result.options.config.empty()) apply_config_file(result.options.config, result.options);
+  if (!result.options.config.empty()) {
+    apply_config_file(find_config(result.options.config), result.options);
+  }
   for (const OptionSpec& spec : option_table()) {
     set_from_command_line(spec, *parser.options.at(spec.name), result.options);
   }

@@ -294,6 +294,8 @@ TEST_F(ApplicationTest, HelpAndVersion) {
   EXPECT_NE(out.str().find("--depth-suffix"), std::string::npos);
   EXPECT_EQ(run({"--version"}), 0);
   EXPECT_NE(out.str().find("fake library: 1.2"), std::string::npos);
+  EXPECT_NE(out.str().find("OpenCV: 4."), std::string::npos);
+  EXPECT_NE(out.str().find("devices: cpu ("), std::string::npos);
   EXPECT_NE(out.str().find("reads: "), std::string::npos);
 }
 

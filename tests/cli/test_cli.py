@@ -234,7 +234,9 @@ class Configuration(ProgramTest):
         self.assertIn("--depth-suffix", run("--help", weights=False).stdout)
         version = run("--version", weights=False)
         self.expect(version, 0)
-        self.assertIn("LibTorch", version.stdout)
+        for text in ("LibTorch: 2.", "CUDA: ", "cuDNN: ", "architectures built: ", "OpenCV: 4.",
+                     "devices: cpu ("):  # fmt: skip
+            self.assertIn(text, version.stdout)
 
 
 class Outputs(ProgramTest):

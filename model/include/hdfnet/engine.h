@@ -9,12 +9,9 @@
 #include "hdfnet/architecture.h"
 #include "hdfnet/module_observer.h"
 #include "hdfnet/parameters.h"
+#include "hdfnet/precision.h"
 
 namespace hdfnet {
-
-/// Arithmetic of the network. `automatic` is fp16 on CUDA and fp32 on the CPU.
-enum class Precision { automatic, fp32, tf32, fp16, bf16 };
-std::string_view name(Precision precision);
 
 /// How the dynamic dilated pyramid modules run: on hdfnet::dynamic_filter, or on unfold as in the
 /// original code.
@@ -33,7 +30,8 @@ struct EngineOptions {
 class Engine {
  public:
   /// Throws Error(weights) as inspect() does, Error(device) when the device does not exist, this
-  /// build has no kernels for it, or the precision does not exist there.
+  /// build has no kernels for it, or the precision does not exist there, Error(library) when the
+  /// LibTorch that is loaded is not of the version that this library was built with.
   Engine(const Parameters& parameters, const EngineOptions& options);
   ~Engine();
   Engine(Engine&&) noexcept;

@@ -11,6 +11,8 @@ enum class ErrorCode {
   weights,           ///< the weights file or one of its parameters
   device,            ///< no such device, or this build has no code for it
   out_of_memory,     ///< the device has not enough memory for this batch
+  library,           ///< the LibTorch that is loaded is not the one that this was built with
+  failed,            ///< anything else
 };
 
 /// The one exception type that hdfnet's libraries throw.
