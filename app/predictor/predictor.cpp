@@ -4,7 +4,9 @@
 #include <mutex>
 #include <ostream>
 #include <span>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "data_files.h"
 #include "errors.h"
@@ -91,12 +93,17 @@ struct Predictor::Impl {
       const std::string where = place(i, rgb.size());
       with_public_errors(where, [&] { fill(batch, i, rgb[i], depth[i], where + "depth"); });
     }
-    const app::RobustMaps result = run(batch.view);
+    const std::vector<app::RobustMap> result = run(batch.view);
     std::vector<cv::Mat> maps(rgb.size());
     for (std::size_t i = 0; i < rgb.size(); ++i) {
       with_public_errors(place(i, rgb.size()), [&] {
-        maps[i] = form.apply(result.maps.map(static_cast<int>(i)), result.maps.height,
-                             result.maps.width, rgb[i].size());
+        const app::RobustMap& map = result[i];
+        if (!map.finite) {
+          throw std::runtime_error("the network's output is not finite, even in " + map.precision +
+                                   ": the weights or the input are outside what the network can "
+                                   "compute.");
+        }
+        maps[i] = form.apply(map.values(), map.maps.height, map.maps.width, rgb[i].size());
       });
     }
     return maps;
@@ -118,7 +125,7 @@ struct Predictor::Impl {
     for (const std::string& warning : depth.warnings) settings.on_warning(warning);
   }
 
-  app::RobustMaps run(const app::BatchView& batch) {
+  std::vector<app::RobustMap> run(const app::BatchView& batch) {
     const std::lock_guard lock(mutex);
     return network->forward(batch);
   }
