@@ -10,9 +10,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // What a bench's row measures; its other columns say what the row is.
-constexpr const char* kMeasured[] = {"us",       "p5",       "p95",   "GB/s",      "TFLOP/s",
-                                     "of copy",  "peak MB",  "error", "PyTorch's", "right",
-                                     "images/s", "x frozen", "peak",  "difference"};
+constexpr const char* kMeasured[] = {"us",        "p5",         "p95",      "GB/s",      "TFLOP/s",
+                                     "of copy",   "of ceiling", "bound by", "MFLOP",     "MB",
+                                     "FLOP/byte", "peak MB",    "error",    "PyTorch's", "right",
+                                     "images/s",  "x frozen",   "peak",     "difference"};
 
 bool is_measured(const std::string& column) {
   return std::find(std::begin(kMeasured), std::end(kMeasured), column) != std::end(kMeasured);

@@ -6,6 +6,7 @@
 #include "compare_command.h"
 #include "network_bench.h"
 #include "ops_bench.h"
+#include "roofline_bench.h"
 
 int main(int argc, char** argv) {
   CLI::App app(
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   std::function<int()> run;
   hdfnet::bench::add_ops_command(app, run);
   hdfnet::bench::add_network_command(app, run);
+  hdfnet::bench::add_roofline_command(app, run);
   hdfnet::bench::add_compare_command(app, run);
   try {
     app.parse(argc, argv);

@@ -56,6 +56,18 @@ class NetworkBench(unittest.TestCase):
         self.assertEqual(len(rows), 8)
         self.assertEqual({row["change"] for row in rows}, {"same"})
 
+    def test_a_product_is_bound_by_memory_and_a_wide_kernel_by_arithmetic(self):
+        result = run("roofline", "--batch", 1, "--kernel-size", "3,16", "--repeat", 2, "--format", "json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        product, small, wide = json.loads(result.stdout)["rows"]
+        self.assertEqual(product["bound by"], "memory")
+        self.assertAlmostEqual(product["MFLOP"], 256 * 32 * 60 / 1e6)
+        self.assertAlmostEqual(product["MB"], 3 * 4 * 256 * 32 * 60 / 1e6)
+        self.assertAlmostEqual(small["MFLOP"], 2 * 9 * 256 * 32 * 60 / 1e6)
+        self.assertGreater(wide["FLOP/byte"], 50)
+        for row in (product, small, wide):
+            self.assertGreater(row["us"], 0)
+
     def test_usage_errors_end_with_2(self):
         self.assertEqual(run("network").returncode, 2)
         self.assertEqual(run("network", "--weights", WEIGHTS, "--precision", "fp8").returncode, 2)
