@@ -48,7 +48,7 @@ std::vector<fs::path> data_folders() {
   }
   for (const fs::path& base : {program_folder(), module_folder()}) {
     if (base.empty()) continue;
-    for (const char* place : {"../..", "../share/hdfnet", "../../share/hdfnet"}) {
+    for (const char* place : {".", "../..", "../share/hdfnet", "../../share/hdfnet"}) {
       add_once(folders, base / place);
     }
   }

@@ -7,9 +7,9 @@
 namespace hdfnet::app {
 
 /// Folders that may hold weights/ and configs/, in the order in which they are looked through:
-/// HDFNET_HOME; of the program's own folder and of that of the shared library that holds this code,
-/// the places of a build tree (../..) and of an installation (../share/hdfnet,
-/// ../../share/hdfnet); the current folder.
+/// HDFNET_HOME; the program's own folder and, from it, the places of a build tree (../..) and of an
+/// installation (../share/hdfnet, ../../share/hdfnet); the same of the shared library that holds
+/// this code; the current folder.
 std::vector<std::filesystem::path> data_folders();
 
 /// The first regular file FOLDER/name of them; empty when there is none.

@@ -335,6 +335,7 @@ class TorchProvider final : public NetworkProvider {
     if (wanted == "cuda") return {"cuda:0"};
     if (wanted != "all") return {wanted};
     std::vector<std::string> all;
+    all.reserve(usable_gpus());
     for (int i = 0; i < usable_gpus(); ++i) all.push_back("cuda:" + std::to_string(i));
     if (all.empty()) {
       throw SetupError("--device all: no usable GPU. " + unused_gpu() +

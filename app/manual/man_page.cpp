@@ -68,8 +68,8 @@ is also looked for in the folder configs of the places below.
 .SH FILES
 .TP
 .I weights/hdfnet_vgg16.pt
-The default weights. They and configs/ are looked for in $HDFNET_HOME, beside the program (two
-folders up, and in ../share/hdfnet) and in the current folder.
+The default weights. They and configs/ are looked for in $HDFNET_HOME, beside the program (in its
+folder, two folders up, and in ../share/hdfnet) and in the current folder.
 .SH EXIT STATUS
 .TP
 .B 0

@@ -169,8 +169,7 @@ int run(int argc, char** argv) {
   for (long i = 0; (arguments.frames == 0 || i < arguments.frames) && source->next(frame); ++i) {
     const auto start = Clock::now();
     const cv::Mat map = predictor(frame.rgb, frame.depth);
-    milliseconds.push_back(
-        std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     if (!arguments.out.empty()) write_map(arguments.out, i, map);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

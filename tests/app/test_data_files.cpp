@@ -42,6 +42,7 @@ TEST_F(DataFiles, PlacesOfABuildTreeAndOfAnInstallation) {
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
   EXPECT_EQ(folders.front(), folder / "home");
   EXPECT_EQ(folders.back(), ".");
+  EXPECT_TRUE(contains(folders, (program / ".").lexically_normal()));
   EXPECT_TRUE(contains(folders, (program / "../..").lexically_normal()));
   EXPECT_TRUE(contains(folders, (program / "../share/hdfnet").lexically_normal()));
   unsetenv("HDFNET_HOME");

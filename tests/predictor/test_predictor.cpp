@@ -266,6 +266,7 @@ TEST(Predictor, SeveralThreadsMayCallIt) {
   const cv::Mat expected = predictor()(rgb, depth);
   std::vector<int> wrong(4, 1);
   std::vector<std::thread> threads;
+  threads.reserve(wrong.size());
   for (int& result : wrong) {
     threads.emplace_back([&] {
       result = 0;
