@@ -1,9 +1,9 @@
 #include "setup.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "run/shard.h"
+#include "run/usable_cores.h"
 
 namespace hdfnet::app {
 namespace {
@@ -35,8 +35,7 @@ Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size
   const int most =
       static_cast<int>(std::clamp<std::size_t>((pairs + devices - 1) / devices, 1, 65536));
   setup.batch = std::min(options.batch.value.value_or(gpu ? gpu_batch : 1), most);
-  const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
-  setup.threads = options.threads.value.value_or(cores);
+  setup.threads = options.threads.value.value_or(usable_cores());
   // On the CPU the network needs the cores; reading and writing is a few per cent of its time.
   setup.workers = gpu ? setup.threads : std::max(setup.threads / 4, 1);
   return setup;

@@ -9,14 +9,13 @@ import random
 import select
 import signal
 import subprocess
-import sys
 import time
 import unittest
 from pathlib import Path
 
 import numpy as np
 
-from program import ROOT, ProgramTest, command, make_pair, pixels, run, whole_pngs
+from program import ROOT, ProgramTest, command, make_pair, pixels, run, run_tests, whole_pngs
 
 SMALL = ["--size", "64"]  # the network's time is no matter here
 
@@ -428,13 +427,5 @@ class Terminal(ProgramTest):
         self.assertNotIn("\r", done.stderr)
 
 
-def main() -> int:
-    result = unittest.main(module=__name__, exit=False, verbosity=2).result
-    if result.testsRun and len(result.skipped) == result.testsRun:
-        return 77
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    sys.exit(main())
+    run_tests(__name__)
