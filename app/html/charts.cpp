@@ -100,7 +100,7 @@ class RoofPlane {
       content += text_element(left - 6, at + 4, format("%g", std::pow(10, power - 12)), "end");
     }
     content += text_element((left + width) / 2, height - 12, "FLOP per byte", "middle");
-    return content + text_element(4, top + 2, "TFLOP/s");
+    return content + text_element(left, top - 4, "TFLOP/s");
   }
 
  private:
