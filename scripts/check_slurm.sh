@@ -29,7 +29,8 @@ stop() {
   # In the reverse order; each by its own number.
   local i
   for (( i = ${#daemons[@]} - 1; i >= 0; i-- )); do
-    kill "${daemons[i]}" 2>/dev/null && wait "${daemons[i]}" 2>/dev/null || true
+    kill "${daemons[i]}" 2>/dev/null || true
+    wait "${daemons[i]}" 2>/dev/null || true
   done
   rm -rf "$WORK"
 }
