@@ -19,6 +19,9 @@ PROGRAM = os.environ.get("HDFNET_INFER", str(ROOT / "build/bin/hdfnet-infer"))
 WEIGHTS = os.environ.get("HDFNET_RULE_WEIGHTS", str(ROOT / "build/tests/cli/rule_vgg16.pt"))
 SHARED = Path(os.environ.get("HDFNET_SHARED", ROOT.parent / "shared"))
 
+# Waiting threads of the network sleep: spinning, they would starve the tests that run beside this one.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 
 def command(*arguments: object, weights: bool = True) -> List[str]:
     """The program on the CPU with the rule-made weights."""
