@@ -1,6 +1,8 @@
 #include "setup.h"
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "run/shard.h"
 #include "run/usable_cores.h"
@@ -48,12 +50,19 @@ std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options
   provider.set_threads(setup.threads);
   provider.load(options.weights);
   std::vector<std::unique_ptr<RobustNetwork>> networks;
+  std::vector<std::pair<std::string, std::exception_ptr>> failures;
   for (const std::string& device : setup.devices) {
     const auto make = [&provider, device, ddpm = options.ddpm](Precision precision) {
       return provider.make({device, precision, ddpm});
     };
-    networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+    try {
+      networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+    } catch (const std::exception& error) {
+      failures.emplace_back(device + " is not used: " + error.what(), std::current_exception());
+    }
   }
+  if (networks.empty()) std::rethrow_exception(failures.front().second);
+  for (const auto& [text, error] : failures) console.warning(text);
   return networks;
 }
 
