@@ -35,7 +35,9 @@ class Run {
 
   void all() {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < static_cast<int>(parts_.networks.size()); ++i) {
+    const int networks = static_cast<int>(parts_.networks.size());
+    threads.reserve(static_cast<std::size_t>(networks + settings_.workers));
+    for (int i = 0; i < networks; ++i) {
       threads.emplace_back([this, i] { network_thread(i); });
     }
     for (int i = 0; i < settings_.workers; ++i) {
