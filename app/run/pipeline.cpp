@@ -36,7 +36,7 @@ class Run {
   void all() {
     std::vector<std::jthread> threads;
     const int networks = static_cast<int>(parts_.networks.size());
-    threads.reserve(static_cast<std::size_t>(networks + settings_.workers));
+    threads.reserve(parts_.networks.size() + static_cast<std::size_t>(settings_.workers));
     for (int i = 0; i < networks; ++i) {
       threads.emplace_back([this, i] { network_thread(i); });
     }

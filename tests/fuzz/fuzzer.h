@@ -9,10 +9,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 /// What must hold whatever the input.
-#define HDFNET_REQUIRE(condition)                                                          \
-  do {                                                                                     \
-    if (!(condition)) {                                                                    \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": not so: " << #condition << std::endl; \
-      std::abort();                                                                        \
-    }                                                                                      \
+#define HDFNET_REQUIRE(condition)                                                     \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": not so: " << #condition << "\n"; \
+      std::abort();                                                                   \
+    }                                                                                 \
   } while (false)
