@@ -10,11 +10,18 @@ namespace {
 /// objects nested in one another fill a stack of 8 MiB.
 constexpr std::size_t kMostContainers = 25000;
 
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  }
+  return value;
+}
+
 /// A length of `bytes` bytes, the least first, and the bytes that it counts.
 std::optional<std::uint64_t> counted(std::string_view rest, std::size_t bytes) {
   if (rest.size() < bytes) return std::nullopt;
-  std::uint64_t length = 0;
-  for (std::size_t i = bytes; i-- > 0;) length = length << 8 | static_cast<unsigned char>(rest[i]);
+  const std::uint64_t length = little_endian(rest.substr(0, bytes));
   if (length > rest.size() - bytes) return std::nullopt;
   return bytes + length;
 }
@@ -73,6 +80,7 @@ bool contains(std::string_view opcodes, char opcode) {
 }  // namespace
 
 std::string pickle_fault(std::string_view pickle) {
+  const std::size_t size = pickle.size();
   std::size_t containers = 0;
   while (!pickle.empty()) {
     const char opcode = pickle.front();
@@ -88,6 +96,10 @@ std::string pickle_fault(std::string_view pickle) {
     }
     const std::optional<std::uint64_t> operand = operand_size(opcode, pickle);
     if (!operand) break;
+    // LONG_BINPUT: the place in the memo, which grows to hold it; places are given out in order.
+    if (opcode == 'r' && little_endian(pickle.substr(0, 4)) > size) {
+      return "its pickle remembers more objects than it can have";
+    }
     pickle.remove_prefix(static_cast<std::size_t>(*operand));
   }
   return "its pickle ends too early";

@@ -72,6 +72,7 @@ def weights(folder: Path) -> None:
     write(folder, "pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
     write(folder, "zip", b"PK\x03\x04 cut")
     write(folder, "long_text", b"P\x80\x02X\xf0\xff\xff\xfftext.")
+    write(folder, "memo", b"P\x80\x02)r\xf0\xff\xff\x7f.")
     write(folder, "nested", b"P\x80\x02)" + 100 * b"\x85" + b".")
     try:
         import torch

@@ -173,6 +173,7 @@ TEST_F(ArchiveFile, PicklesMadeToHarmAreRefused) {
   for (const Case& c : {Case{start + ")" + std::string(300000, '\x85') + ".", "nested objects"},
                         {start + "X\xF0\xFF\xFF\xFFtext.", "ends too early"},
                         {start + "\x8D\0\0\0\0\x10\0\0\0text."s, "ends too early"},
+                        {start + ")r\xF0\xFF\xFF\x7F.", "remembers more objects"},
                         {start + "c__torch__\nName", "ends too early"},
                         {start + "G\1.", "ends too early"},
                         {start, "ends too early"},
