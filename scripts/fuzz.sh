@@ -25,10 +25,12 @@ options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_
 if [[ " $* " != *" weights "* ]]; then options+=(-DHDFNET_BUILD_MODEL=OFF); else options+=(-DHDFNET_BUILD_MODEL=ON); fi
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 say "Building tests/fuzz in build-fuzz/"
-cmake -G Ninja -S "$ROOT" -B "$BUILD" "${options[@]}" >"$BUILD.log" 2>&1 || { cat "$BUILD.log" >&2; die "CMake failed."; }
-cmake --build "$BUILD" -j "$(build_jobs)" --target "${@/#/fuzz_}" >"$BUILD.log" 2>&1 \
-  || { tail -n 50 "$BUILD.log" >&2; die "the build failed."; }
-rm -f "$BUILD.log"
+mkdir -p "$BUILD"
+log="$BUILD/build.log"
+cmake -G Ninja -S "$ROOT" -B "$BUILD" "${options[@]}" >"$log" 2>&1 \
+  || { cat "$log" >&2; die "CMake failed."; }
+cmake --build "$BUILD" -j "$(build_jobs)" --target "${@/#/fuzz_}" >"$log" 2>&1 \
+  || { tail -n 50 "$log" >&2; die "the build failed."; }
 "$VENV/bin/python" -B "$ROOT/tests/fuzz/make_seeds.py" "$BUILD/seeds"
 
 # LibTorch is built without the sanitizer, so vectors that it fills look overflown.
