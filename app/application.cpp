@@ -14,6 +14,7 @@
 #include "run/console.h"
 #include "run/interrupt.h"
 #include "run/plan.h"
+#include "run/shard.h"
 #include "verify.h"
 
 namespace hdfnet::app {
@@ -73,6 +74,7 @@ int run_options(Options options, NetworkProvider& provider, const Streams& strea
   announce(plan, console);
   if (options.dry_run) return dry_run(plan, options, streams.out);
   options.weights = find_weights(options.weights);
+  give_each_shard_its_reports(options);
   const InterruptGuard guard;
   if (options.verify) return verify(plan, options, provider, streams.out, console);
   return infer(plan, options, provider, streams.out, console);

@@ -1,6 +1,10 @@
 #include "infer.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 
 #include "application.h"
 #include "options/config_file.h"
@@ -21,12 +25,17 @@ namespace fs = std::filesystem;
 
 void check_output_folder(const fs::path& out) {
   const bool file = out.extension() == ".png" || out.extension() == ".PNG";
-  const fs::path folder = file && !fs::is_directory(out) ? out.parent_path() : out;
+  fs::path folder = file && !fs::is_directory(out) ? out.parent_path() : out;
+  if (folder.empty()) folder = ".";
   std::error_code error;
-  fs::create_directories(folder.empty() ? "." : folder, error);
+  fs::create_directories(folder, error);
   if (error) {
     throw UsageError("The output folder " + folder.string() + " cannot be made (" +
                      error.message() + "); name another with --out.");
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw UsageError("The output folder " + folder.string() + " cannot be written to (" +
+                     std::generic_category().message(errno) + "); name another with --out.");
   }
 }
 

@@ -1,9 +1,11 @@
 #include "setup.h"
 
 #include <algorithm>
-#include <thread>
+#include <exception>
+#include <utility>
 
 #include "run/shard.h"
+#include "run/usable_cores.h"
 
 namespace hdfnet::app {
 namespace {
@@ -35,8 +37,7 @@ Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size
   const int most =
       static_cast<int>(std::clamp<std::size_t>((pairs + devices - 1) / devices, 1, 65536));
   setup.batch = std::min(options.batch.value.value_or(gpu ? gpu_batch : 1), most);
-  const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
-  setup.threads = options.threads.value.value_or(cores);
+  setup.threads = options.threads.value.value_or(usable_cores());
   // On the CPU the network needs the cores; reading and writing is a few per cent of its time.
   setup.workers = gpu ? setup.threads : std::max(setup.threads / 4, 1);
   return setup;
@@ -49,12 +50,19 @@ std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options
   provider.set_threads(setup.threads);
   provider.load(options.weights);
   std::vector<std::unique_ptr<RobustNetwork>> networks;
+  std::vector<std::pair<std::string, std::exception_ptr>> failures;
   for (const std::string& device : setup.devices) {
     const auto make = [&provider, device, ddpm = options.ddpm](Precision precision) {
       return provider.make({device, precision, ddpm});
     };
-    networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+    try {
+      networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+    } catch (const std::exception& error) {
+      failures.emplace_back(device + " is not used: " + error.what(), std::current_exception());
+    }
   }
+  if (networks.empty()) std::rethrow_exception(failures.front().second);
+  for (const auto& [text, error] : failures) console.warning(text);
   return networks;
 }
 

@@ -23,7 +23,8 @@ struct Setup {
 /// --threads, for a run of `pairs` pairs.
 Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs);
 
-/// Loads the weights and makes one network per device.
+/// Loads the weights and makes one network per device. Devices that have none, for want of memory
+/// for example, are said on the console; throws what the first one threw when none is left.
 std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options,
                                                           const Setup& setup,
                                                           NetworkProvider& provider,

@@ -20,6 +20,7 @@
 #include "hdfnet/error.h"
 #include "hdfnet/libtorch_version.h"
 #include "hdfnet/parameters.h"
+#include "pickle_check.h"
 
 namespace hdfnet {
 namespace {
@@ -164,6 +165,12 @@ void check_record_sizes(PyTorchStreamReader& reader, const fs::path& file) {
   }
 }
 
+void check_pickle(PyTorchStreamReader& reader) {
+  const auto [data, size] = reader.getRecord("data.pkl");
+  const std::string fault = pickle_fault({static_cast<const char*>(data.get()), size});
+  if (!fault.empty()) throw Error(ErrorCode::weights, fault + "; it is damaged or made to harm.");
+}
+
 c10::IValue read_module_tree(PyTorchStreamReader& reader, const ModuleHolder& holder) {
   return torch::jit::readArchiveAndTensors(
       "data", /*pickle_prefix=*/"", /*tensor_prefix=*/"",
@@ -197,6 +204,7 @@ Parameters load_parameters(const fs::path& file) {
   Parameters found;
   try {
     check_record_sizes(*reader, file);
+    check_pickle(*reader);
     collect(read_module_tree(*reader, holder), "", 0, found);
   } catch (const Error& error) {
     fail(file, error.what());

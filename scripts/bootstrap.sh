@@ -2,9 +2,11 @@
 # Installs what hdfnet-infer is built with, on Debian 12/13 and Ubuntu 22.04/24.04. Takes a fraction of a
 # second when nothing is missing.
 #
-#   scripts/bootstrap.sh [--lint] [--no-packages]
+#   scripts/bootstrap.sh [--test] [--lint] [--fuzz] [--no-packages]
 #
-#   --lint         also the tools of scripts/lint.sh (clang-format, clang-tidy, shellcheck) and of scripts/test.sh
+#   --test         also what only the tests run: mpirun, and Chromium on Debian (Ubuntu has it as a snap only)
+#   --lint         also the tools of scripts/lint.sh (clang-format, clang-tidy, shellcheck)
+#   --fuzz         also Clang, for scripts/fuzz.sh
 #   --no-packages  leave the system's packages alone: you have installed them by other means
 #
 # HDFNET_TORCH_PREFIX=DIR  use the LibTorch in DIR; nothing of PyTorch is then installed. Otherwise PyTorch,
@@ -26,25 +28,41 @@ SYSTEM_PACKAGES=(
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev
 )
-LINT_SYSTEM_PACKAGES=(
-  shellcheck
+TEST_SYSTEM_PACKAGES=(
+  openmpi-bin
   dpkg-dev file pkg-config groff-base  # for the tests of packages and manual pages
 )
+TEST_DEBIAN_PACKAGES=(chromium)
+LINT_SYSTEM_PACKAGES=(shellcheck)
+FUZZ_SYSTEM_PACKAGES=(clang)
 
+tests=no
 lint=no
+fuzz=no
 packages=yes
 for argument in "$@"; do
   case "$argument" in
+    --test) tests=yes ;;
     --lint) lint=yes ;;
+    --fuzz) fuzz=yes ;;
     --no-packages) packages=no ;;
     -h | --help)
       sed -n '2,/^set -euo/{/^#/{s/^# \{0,1\}//;p}}' "${BASH_SOURCE[0]}"
       exit 0
       ;;
-    *) die "unknown option '$argument' (known: --lint, --no-packages)." ;;
+    *) die "unknown option '$argument' (known: --test, --lint, --fuzz, --no-packages)." ;;
   esac
 done
+if [[ "$tests" == yes ]]; then
+  SYSTEM_PACKAGES+=("${TEST_SYSTEM_PACKAGES[@]}")
+  if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then SYSTEM_PACKAGES+=("${TEST_DEBIAN_PACKAGES[@]}"); fi
+fi
 if [[ "$lint" == yes ]]; then SYSTEM_PACKAGES+=("${LINT_SYSTEM_PACKAGES[@]}"); fi
+if [[ "$fuzz" == yes ]]; then
+  SYSTEM_PACKAGES+=("${FUZZ_SYSTEM_PACKAGES[@]}")
+  # Ubuntu 22.04 has libFuzzer in Clang's own packages.
+  if ! grep -qx 'VERSION_ID="22.04"' /etc/os-release 2>/dev/null; then SYSTEM_PACKAGES+=(libclang-rt-dev); fi
+fi
 
 missing_packages() {
   local installed package

@@ -46,7 +46,7 @@ lint_fix() {
 
 lint_shell() {
   need shellcheck
-  shellcheck -x scripts/*.sh .ci/run
+  shellcheck -x scripts/*.sh configs/slurm/*.sbatch .ci/run
   say "shellcheck: the scripts are clean"
 }
 

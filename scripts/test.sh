@@ -10,7 +10,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-"$ROOT/scripts/bootstrap.sh" --lint
+"$ROOT/scripts/bootstrap.sh" --test --lint
 
 # Without a card the kernels can be compiled but not run; the oldest and one new architecture show that.
 options=()

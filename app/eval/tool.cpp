@@ -1,11 +1,9 @@
 #include "eval/tool.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <span>
-#include <thread>
 
 #include "eval/folder_match.h"
 #include "eval/folder_scores.h"
@@ -14,6 +12,7 @@
 #include "eval/summary.h"
 #include "hdfnet/version.h"
 #include "image/saliency_output.h"
+#include "run/usable_cores.h"
 
 namespace hdfnet::eval {
 namespace {
@@ -59,8 +58,8 @@ void write_reports(const Options& options, const Summary& summary, const FolderS
 int evaluate(const Options& options, std::ostream& out, std::ostream& err) {
   const FolderMatch match = match_folders(
       {options.predictions, options.truths, options.prediction_suffix, options.truth_suffix});
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  FolderScores folder = score_matches(match.matches, options.threads > 0 ? options.threads : cores);
+  const int threads = options.threads > 0 ? options.threads : app::usable_cores();
+  FolderScores folder = score_matches(match.matches, threads);
   for (const std::string& mask : match.unmatched) {
     folder.failures.push_back("'" + mask + "' has no saliency map in '" + options.predictions +
                               "'");

@@ -44,10 +44,22 @@ std::string tooltip(const ReportRow& row) {
          format(" (%.0f %% of the ceiling)", 100 * row.of_ceiling) + "</title>";
 }
 
+struct Box {
+  double left, top, right, bottom;
+
+  bool meets(const Box& other) const {
+    return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+  }
+  bool inside(const Box& other) const {
+    return left >= other.left && right <= other.right && top >= other.top && bottom <= other.bottom;
+  }
+};
+
 /// The plane of the roofline: FLOP per byte to the right, FLOP/s upwards.
 class RoofPlane {
  public:
   static constexpr double width = 760, height = 420, left = 70, right = 20, top = 15, bottom = 50;
+  static constexpr Box inner{left, top, width - right, height - bottom};
 
   RoofPlane(const std::vector<const ReportRow*>& rows, const Ceilings& ceilings) {
     const double ridge = ceilings.flop_per_second / ceilings.bytes_per_second;
@@ -88,31 +100,54 @@ class RoofPlane {
       content += text_element(left - 6, at + 4, format("%g", std::pow(10, power - 12)), "end");
     }
     content += text_element((left + width) / 2, height - 12, "FLOP per byte", "middle");
-    return content + text_element(4, top + 2, "TFLOP/s");
+    return content + text_element(left, top - 4, "TFLOP/s");
   }
 
  private:
   double x_low_, x_high_, y_low_, y_high_;
 };
 
-/// Names beside the marks, where there is room for them.
+struct Mark {
+  const ReportRow* row;
+  double x, y, radius;
+
+  Box box() const { return {x - radius, y - radius, x + radius, y + radius}; }
+};
+
+/// The marks' names, where there is room for them: beside, above or below the mark.
 class Labels {
  public:
-  void add(const ReportRow& row, double x, double y, double radius) {
-    constexpr double line_height = 12, length = 100;
-    const bool room = std::none_of(placed_.begin(), placed_.end(), [&](const auto& other) {
-      return std::abs(other.first - x) < length && std::abs(other.second - y) < line_height;
-    });
-    if (!room || row.share < 0.02) return;
-    placed_.emplace_back(x, y);
-    const bool to_the_left = x > RoofPlane::width - RoofPlane::right - length;
-    content_ += text_element(to_the_left ? x - radius - 3 : x + radius + 3, y + 4, row.name,
-                             to_the_left ? "end" : "start");
+  explicit Labels(const std::vector<Mark>& marks) {
+    for (const Mark& mark : marks) taken_.push_back(mark.box());
+  }
+
+  void add(const Mark& mark) {
+    constexpr double gap = 3, height = 13, letter = 6.6;  // of the 11-pixel font, with some air
+    const double width = letter * static_cast<double>(mark.row->name.size());
+    const double beside = mark.radius + gap, over = mark.radius + height / 2;
+    struct Place {
+      double x, y;  // the middle of the name
+    };
+    for (const Place place : {Place{mark.x + beside + width / 2, mark.y},
+                              {mark.x - beside - width / 2, mark.y},
+                              {mark.x, mark.y - over},
+                              {mark.x, mark.y + over}}) {
+      const Box box{place.x - width / 2, place.y - height / 2, place.x + width / 2,
+                    place.y + height / 2};
+      if (!box.inside(RoofPlane::inner)) continue;
+      if (std::any_of(taken_.begin(), taken_.end(),
+                      [&box](const Box& other) { return box.meets(other); })) {
+        continue;
+      }
+      taken_.push_back(box);
+      content_ += text_element(place.x, place.y + 4, mark.row->name, "middle");
+      return;
+    }
   }
   const std::string& content() const { return content_; }
 
  private:
-  std::vector<std::pair<double, double>> placed_;
+  std::vector<Box> taken_;
   std::string content_;
 };
 
@@ -165,15 +200,17 @@ std::string roofline(const ModuleReport& report) {
   // The slowest modules are named first, because they are what a reader looks for.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const ReportRow* a, const ReportRow* b) { return a->share > b->share; });
-  Labels labels;
+  std::vector<Mark> marks;
   for (const ReportRow* row : rows) {
-    const double x = plane.x(row->flop / row->bytes), y = plane.y(row->flop_per_second());
-    const double radius = 3 + 9 * std::sqrt(row->share);
-    content += "<circle class=\"" + std::string(name(row->bound)) + "\" cx=\"" + number(x) +
-               "\" cy=\"" + number(y) + "\" r=\"" + number(radius) + "\">" + tooltip(*row) +
-               "</circle>\n";
-    labels.add(*row, x, y, radius);
+    const Mark mark{row, plane.x(row->flop / row->bytes), plane.y(row->flop_per_second()),
+                    3 + 9 * std::sqrt(row->share)};
+    content += "<circle class=\"" + std::string(name(row->bound)) + "\" cx=\"" + number(mark.x) +
+               "\" cy=\"" + number(mark.y) + "\" r=\"" + number(mark.radius) + "\">" +
+               tooltip(*row) + "</circle>\n";
+    marks.push_back(mark);
   }
+  Labels labels(marks);
+  for (const Mark& mark : marks) labels.add(mark);
   content += labels.content();
   return svg(RoofPlane::width, RoofPlane::height, content);
 }

@@ -37,21 +37,32 @@ fs::path temporary_beside(const fs::path& file) {
                                std::to_string(counter.fetch_add(1)) + ".tmp");
 }
 
-/// A new file that is removed again unless it was renamed to its final name.
+/// A file without a name (Linux's O_TMPFILE), which vanishes with the process that writes it; -1
+/// where the file system has no such files, as NFS, or where it could not be named later.
+int open_nameless(const fs::path& folder, mode_t mode) {
+  if (::access("/proc/self/fd", F_OK) != 0) return -1;
+  const char* const name = folder.empty() ? "." : folder.c_str();
+  return ::open(name, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+}
+
+/// A new file that has no name, or a temporary one, until it is complete; removed unless kept.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& final_name)
       : final_name_(final_name), name_(temporary_beside(final_name)) {
     constexpr mode_t kReadableByAll = 0666;  // less the umask
+    fd_ = open_nameless(final_name.parent_path(), kReadableByAll);
+    if (fd_ >= 0) return;
     fd_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                  kReadableByAll);
     if (fd_ < 0) fail(final_name_, errno);
+    named_ = true;
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
     if (fd_ >= 0) ::close(fd_);
-    if (!kept_) ::unlink(name_.c_str());
+    if (named_) ::unlink(name_.c_str());
   }
 
   void write(std::span<const std::byte> bytes) {
@@ -64,19 +75,29 @@ class TemporaryFile {
   }
 
   void keep() {
+    if (!named_) give_name();
     const int fd = fd_;
     fd_ = -1;
     // Network file systems report a full disk here.
     if (::close(fd) != 0 && errno != EINTR) fail(final_name_, errno);
     if (std::rename(name_.c_str(), final_name_.c_str()) != 0) fail(final_name_, errno);
-    kept_ = true;
+    named_ = false;
   }
 
  private:
+  /// The temporary name first: a link, unlike rename(), does not replace what is there.
+  void give_name() {
+    const std::string descriptor = "/proc/self/fd/" + std::to_string(fd_);
+    if (::linkat(AT_FDCWD, descriptor.c_str(), AT_FDCWD, name_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail(final_name_, errno);
+    }
+    named_ = true;
+  }
+
   fs::path final_name_;
   fs::path name_;
   int fd_ = -1;
-  bool kept_ = false;
+  bool named_ = false;  ///< as name_
 };
 
 }  // namespace

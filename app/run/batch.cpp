@@ -17,7 +17,14 @@ void Batch::open(std::size_t first_job, int count) {
   size = count;
   slots.assign(static_cast<std::size_t>(count), Slot{});
   maps.clear();
+  failures.clear();
   given = loading = saving = 0;
+}
+
+bool Batch::failed_in(int network) const {
+  return std::any_of(failures.begin(), failures.end(), [network](const NetworkFailure& failure) {
+    return failure.network == network;
+  });
 }
 
 Planes Batch::planes(int index, int height, int width, const Allocate& allocate) {

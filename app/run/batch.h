@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "run/pair_io.h"
@@ -22,13 +23,23 @@ struct Slot {
   void fail(const std::string& why);
 };
 
+/// A network that could not compute a batch.
+struct NetworkFailure {
+  int network = 0;  ///< its index
+  std::string device;
+  std::string why;
+};
+
 /// Consecutive jobs that go through the network together, and the host memory they are read into.
 /// Batches are used again for later jobs, so the memory of a run does not grow.
 struct Batch {
   std::size_t first = 0;  ///< index of the first job
   int size = 0;
   std::vector<Slot> slots;
-  std::vector<RobustMap> maps;  ///< by the position of their slots
+  std::vector<RobustMap> maps;           ///< by the position of their slots
+  std::vector<NetworkFailure> failures;  ///< of the networks that tried it so far
+
+  bool failed_in(int network) const;
 
   // The scheduler's counters, under its lock.
   int given = 0;    ///< slots handed to workers

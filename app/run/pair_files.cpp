@@ -69,7 +69,6 @@ LoadedPair PairFiles::load(const Job& job, const Planes& planes, const std::stri
   times.preprocess = processing.stop();
 
   for (const std::string& warning : rgb_info.warnings) console_.warning(warning);
-  for (const std::string& warning : raw.info.warnings) console_.warning(warning);
   for (const std::string& warning : depth.warnings) console_.warning(warning);
   if (depth.scaled && options_.depth_range.kind != DepthRange::Kind::fixed) {
     say_scaling(job.depth.string(), depth.low, depth.high);

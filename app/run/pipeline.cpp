@@ -35,7 +35,9 @@ class Run {
 
   void all() {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < parts_.networks.size(); ++i) {
+    const int networks = static_cast<int>(parts_.networks.size());
+    threads.reserve(parts_.networks.size() + static_cast<std::size_t>(settings_.workers));
+    for (int i = 0; i < networks; ++i) {
       threads.emplace_back([this, i] { network_thread(i); });
     }
     for (int i = 0; i < settings_.workers; ++i) {
@@ -51,7 +53,7 @@ class Run {
     // batches enough of them to keep every worker busy.
     const int networks = static_cast<int>(parts.networks.size());
     const int for_workers = (2 * settings.workers + settings.batch - 1) / settings.batch;
-    return {settings.batch, 2 * networks + for_workers};
+    return {settings.batch, 2 * networks + for_workers, networks};
   }
 
   void worker_thread(int index) {
@@ -77,10 +79,8 @@ class Run {
     Slot& slot = batch.slots[index];
     slot.job = &jobs_[batch.first + index];
     attempt(slot, [&] {
-      const auto allocate = [this](std::size_t count) {
-        return parts_.networks.front()->network().allocate(count);
-      };
-      const Planes planes = batch.planes(index, settings_.height, settings_.width, allocate);
+      const Planes planes = batch.planes(index, settings_.height, settings_.width,
+                                         [this](std::size_t count) { return host_memory(count); });
       slot.pair = parts_.io.load(*slot.job, planes, lane, slot.result.times);
       slot.result.width = slot.pair.width;
       slot.result.height = slot.pair.height;
@@ -88,50 +88,97 @@ class Run {
     });
   }
 
-  void network_thread(std::size_t index) {
-    const std::string lane = "network " + std::to_string(index);
-    while (Batch* batch = scheduler_.next_batch()) {
-      batch->close_gaps(settings_.height, settings_.width);
-      if (!scheduler_.stopping()) forward(*batch, *parts_.networks[index], lane);
-      std::vector<int> to_save;
-      for (int i = 0; i < batch->size; ++i) {
-        Slot& slot = batch->slots[i];
-        if (slot.job == nullptr) continue;  // never read: the run was stopped before
-        if (slot.computed) {
-          to_save.push_back(i);
-        } else {
-          report(slot);
-        }
+  /// From the first network that can still give some.
+  std::shared_ptr<float[]> host_memory(std::size_t count) {
+    for (std::size_t i = 0; i + 1 < parts_.networks.size(); ++i) {
+      try {
+        return parts_.networks[i]->network().allocate(count);
+      } catch (const std::exception&) {
+        continue;  // its device has failed; the network thread says so
       }
-      scheduler_.computed(*batch, to_save);
+    }
+    return parts_.networks.back()->network().allocate(count);
+  }
+
+  void network_thread(int index) {
+    while (Batch* batch = scheduler_.next_batch(index)) {
+      if (batch->failures.empty()) batch->close_gaps(settings_.height, settings_.width);
+      const bool settled = scheduler_.stopping() || forward(*batch, index);
+      if (settled) pass_on(*batch);
     }
   }
 
-  void forward(Batch& batch, RobustNetwork& network, const std::string& lane) {
+  /// Gives what was computed to the workers and reports the rest.
+  void pass_on(Batch& batch) {
+    std::vector<int> to_save;
+    for (int i = 0; i < batch.size; ++i) {
+      Slot& slot = batch.slots[i];
+      if (slot.job == nullptr) continue;  // never read: the run was stopped before
+      if (slot.computed) {
+        to_save.push_back(i);
+      } else {
+        report(slot);
+      }
+    }
+    scheduler_.computed(batch, to_save);
+  }
+
+  /// False when the network failed and the batch now belongs to another one.
+  bool forward(Batch& batch, int index) {
     const BatchView view = batch.view(settings_.height, settings_.width);
-    if (view.count == 0) return;
-    StageTimer timer(parts_.clock, lane, Stage::network,
+    if (view.count == 0) return true;
+    RobustNetwork& network = *parts_.networks[index];
+    const NetworkInfo& info = network.network().info();
+    StageTimer timer(parts_.clock, "network " + std::to_string(index), Stage::network,
                      "batch of " + std::to_string(view.count) + " from " + jobs_[batch.first].name);
-    std::string fault;
+    bool failed = false;
     try {
       batch.maps = network.forward(view);
     } catch (const std::exception& error) {
-      fault = error.what();
+      failed = true;
+      batch.failures.push_back({index, info.device, error.what()});
     }
     const double share = timer.stop() / view.count;
+    if (failed && scheduler_.hand_over(batch)) return false;
+    if (!failed && !batch.failures.empty()) go_on_without_failed(batch, info.device);
     for (Slot& slot : batch.slots) {
-      if (slot.loaded) take(slot, batch, fault, share, network.network().info());
+      if (!slot.loaded) continue;
+      slot.result.times.network = share;
+      if (failed) {
+        slot.fail(fault(batch));
+      } else {
+        take(slot, batch, info);
+      }
+    }
+    return true;
+  }
+
+  static std::string fault(const Batch& batch) {
+    const std::vector<NetworkFailure>& failures = batch.failures;
+    std::string text = "the network failed: " + failures.front().why;
+    for (std::size_t i = 1; i < failures.size(); ++i) {
+      text += "; on " + failures[i].device + ", too: " + failures[i].why;
+    }
+    return text;
+  }
+
+  /// `device` could do a batch that others could not.
+  void go_on_without_failed(const Batch& batch, const std::string& device) {
+    const Scheduler::Retirement retirement = scheduler_.retire_failed(batch);
+    for (const NetworkFailure& failure : retirement.networks) {
+      parts_.console.warning(failure.device + " failed (" + failure.why + ") with pairs that " +
+                             device + " then did; the run goes on without " + failure.device);
+    }
+    for (Batch* orphan : retirement.orphans) {
+      for (Slot& slot : orphan->slots) {
+        if (slot.loaded) slot.fail(fault(*orphan));
+      }
+      pass_on(*orphan);
     }
   }
 
   /// The network's answer for one pair.
-  void take(Slot& slot, const Batch& batch, const std::string& fault, double share,
-            const NetworkInfo& info) {
-    slot.result.times.network = share;
-    if (!fault.empty()) {
-      slot.fail("the network failed: " + fault);
-      return;
-    }
+  void take(Slot& slot, const Batch& batch, const NetworkInfo& info) {
     const RobustMap& map = batch.maps[slot.position];
     slot.result.precision = map.precision;
     slot.computed = map.finite;

@@ -31,7 +31,9 @@ struct PipelineParts {
 using ResultSink = std::function<void(const Job&, const Result&)>;
 
 /// Runs all jobs. Batches are consecutive jobs whatever the timing, so a run can be repeated to the
-/// bit. A failed pair is reported, and the rest goes on; with fail_fast, or when interrupted() says
+/// bit. A failed pair is reported, and the rest goes on. A batch that a network fails with is tried
+/// by the others: when one can do it, the console is told and the failed network gets no more work;
+/// when none can, its pairs have failed. With fail_fast, or when interrupted() says
 /// so, the batch in the network is still finished and all later jobs are reported as not done.
 void run_pipeline(const std::vector<Job>& jobs, const PipelineSettings& settings,
                   const PipelineParts& parts, const ResultSink& sink);

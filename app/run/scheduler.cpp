@@ -5,7 +5,7 @@
 namespace hdfnet::app {
 
 Scheduler::Scheduler(std::size_t jobs, Limits limits, std::function<bool()> interrupted)
-    : jobs_(jobs), limits_(limits), interrupted_(std::move(interrupted)) {
+    : jobs_(jobs), limits_(limits), interrupted_(std::move(interrupted)), roster_(limits.networks) {
   for (int i = 0; i < limits_.batches_in_flight; ++i) {
     batches_.push_back(std::make_unique<Batch>());
     free_.push_back(batches_.back().get());
@@ -36,7 +36,7 @@ bool Scheduler::can_open() const {
 
 bool Scheduler::may_save_later() const {
   const bool more_jobs = !stopping_ && next_job_ < jobs_;
-  return more_jobs || !filling_.empty() || computing_ > 0;
+  return more_jobs || !filling_.empty() || !handed_.empty() || computing_ > 0;
 }
 
 Scheduler::Task Scheduler::load_task() {
@@ -86,19 +86,57 @@ bool Scheduler::front_is_full() const {
   return batch.loading == 0 && (batch.given == batch.size || stopping_);
 }
 
-Batch* Scheduler::next_batch() {
+Batch* Scheduler::take_handed(int network) {
+  const auto found = std::find_if(handed_.begin(), handed_.end(), [network](const Batch* batch) {
+    return !batch->failed_in(network);
+  });
+  if (found == handed_.end()) return nullptr;
+  Batch* batch = *found;
+  handed_.erase(found);
+  return batch;
+}
+
+Batch* Scheduler::next_batch(int network) {
   std::unique_lock lock(mutex_);
   while (true) {
     stopping_locked();
-    if (!filling_.empty() && front_is_full()) {
-      Batch* batch = filling_.front();
+    if (!roster_.works(network)) return nullptr;
+    Batch* batch = take_handed(network);
+    if (batch == nullptr && !filling_.empty() && front_is_full()) {
+      batch = filling_.front();
       filling_.pop_front();
+    }
+    if (batch != nullptr) {
       ++computing_;
       return batch;
     }
-    if (filling_.empty() && (stopping_ || next_job_ == jobs_)) return nullptr;
+    const bool all_given = filling_.empty() && (stopping_ || next_job_ == jobs_);
+    // What another network computes may still be handed over.
+    if (all_given && handed_.empty() && computing_ == 0) return nullptr;
     changed_.wait(lock);
   }
+}
+
+bool Scheduler::hand_over(Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  if (!roster_.can_be_tried(batch)) return false;
+  --computing_;
+  handed_.push_back(&batch);
+  changed_.notify_all();
+  return true;
+}
+
+Scheduler::Retirement Scheduler::retire_failed(const Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  Retirement result{roster_.retire_failed(batch), {}};
+  const auto orphans =
+      std::stable_partition(handed_.begin(), handed_.end(),
+                            [this](const Batch* handed) { return roster_.can_be_tried(*handed); });
+  result.orphans.assign(orphans, handed_.end());
+  handed_.erase(orphans, handed_.end());
+  computing_ += static_cast<int>(result.orphans.size());
+  changed_.notify_all();
+  return result;
 }
 
 void Scheduler::computed(Batch& batch, const std::vector<int>& slots_to_save) {

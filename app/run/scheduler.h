@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/batch.h"
+#include "run/roster.h"
 
 namespace hdfnet::app {
 
@@ -25,6 +26,7 @@ class Scheduler {
   struct Limits {
     int batch = 1;              ///< jobs per batch
     int batches_in_flight = 1;  ///< that circulate
+    int networks = 1;
     std::size_t window() const { return std::size_t{4} * batches_in_flight * batch; }  ///< jobs
   };
 
@@ -42,9 +44,21 @@ class Scheduler {
   void loaded(Batch& batch);  ///< a load task is done
   void saved(Batch& batch);   ///< a save task is done
 
-  /// For networks: waits for the next batch, in order; null when there are no more.
-  Batch* next_batch();
+  /// For networks: waits for the next batch, in order; null when there are no more, or when this
+  /// network was put out of work.
+  Batch* next_batch(int network);
   void computed(Batch& batch, const std::vector<int>& slots_to_save);
+
+  /// For a network that failed with its batch, and has noted so in it: gives the batch to another
+  /// one. False when there is none that has not tried it; the batch then stays the caller's.
+  bool hand_over(Batch& batch);
+
+  struct Retirement {
+    std::vector<NetworkFailure> networks;
+    std::vector<Batch*> orphans;  ///< that only they could still have tried; now the caller's
+  };
+  /// For a network that could do a batch in which others have failed: they get no more work.
+  Retirement retire_failed(const Batch& batch);
 
   /// No new pair is read and no new batch computed from now on.
   void stop();
@@ -57,6 +71,7 @@ class Scheduler {
   bool may_save_later() const;
   Task load_task();
   void release(Batch& batch);
+  Batch* take_handed(int network);
   bool front_is_full() const;
 
   const std::size_t jobs_;
@@ -70,7 +85,9 @@ class Scheduler {
   std::vector<std::unique_ptr<Batch>> batches_;
   std::vector<Batch*> free_;
   std::deque<Batch*> filling_;  ///< opened and not yet computed, in the order of their jobs
+  std::deque<Batch*> handed_;   ///< that a network failed with and another will try
   int computing_ = 0;
+  Roster roster_;
   std::deque<Task> save_tasks_;
 };
 

@@ -62,4 +62,19 @@ Shard resolve_shard(const ShardChoice& choice, const Environment& environment) {
   return {static_cast<std::size_t>(choice.index), static_cast<std::size_t>(choice.count), {}};
 }
 
+void give_each_shard_its_reports(Options& options, const Environment& environment) {
+  if (!options.shard.automatic) return;
+  const Shard part = resolve_shard(options.shard, environment);
+  if (part.count == 1) return;
+  const std::string number = "." + std::to_string(part.index) + "-of-" + std::to_string(part.count);
+  for (std::filesystem::path* file : {&options.manifest, &options.report, &options.timing_json,
+                                      &options.timing_csv, &options.trace}) {
+    if (file->empty()) continue;
+    const std::filesystem::path extension = file->extension();
+    file->replace_extension();
+    *file += number;
+    *file += extension;
+  }
+}
+
 }  // namespace hdfnet::app

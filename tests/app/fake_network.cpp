@@ -25,6 +25,7 @@ Maps FakeNetwork::forward(const BatchView& batch) {
     behaviour_.batches.push_back(batch.count);
   }
   if (behaviour_.before_forward) behaviour_.before_forward(batch.count);
+  if (behaviour_.on_device) behaviour_.on_device(info_.device, batch);
   Maps maps;
   maps.height = batch.height;
   maps.width = batch.width;
@@ -73,6 +74,10 @@ std::unique_ptr<Network> FakeProvider::make(const NetworkRequest& request) {
   const auto& missing = behaviour.unsupported;
   if (std::find(missing.begin(), missing.end(), request.precision) != missing.end()) {
     throw SetupError("precision " + print_value(request.precision) + " does not exist here.");
+  }
+  const auto& poor = behaviour.without_network;
+  if (std::find(poor.begin(), poor.end(), request.device) != poor.end()) {
+    throw OutOfMemory("no memory left on " + request.device + ".");
   }
   auto network = std::make_unique<FakeNetwork>(behaviour, request);
   behaviour.made.push_back(request.device + " " + network->info().precision + " " +

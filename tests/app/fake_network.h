@@ -16,8 +16,11 @@ struct FakeBehaviour {
   std::function<void(const std::string&, std::span<float>)> alter;
   /// Called at each forward with the batch's size; may throw or wait.
   std::function<void(int)> before_forward;
-  std::vector<std::string> gpus;       ///< `all` and `auto` use them; empty: CPU only
-  std::vector<Precision> unsupported;  ///< make() throws for these
+  /// The same with the device and the batch.
+  std::function<void(const std::string&, const BatchView&)> on_device;
+  std::vector<std::string> without_network;  ///< devices for which make() throws
+  std::vector<std::string> gpus;             ///< `all` and `auto` use them; empty: CPU only
+  std::vector<Precision> unsupported;        ///< make() throws for these
   std::string unused_gpu;
 
   std::mutex mutex;

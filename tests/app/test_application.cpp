@@ -315,6 +315,18 @@ TEST_F(ApplicationTest, AllDevicesShareTheWork) {
   for (int i = 10; i < 30; ++i) expect_map_is_depth(std::to_string(i));
 }
 
+TEST_F(ApplicationTest, ADeviceWithoutRoomForTheNetworkIsLeftOut) {
+  provider.behaviour.gpus = {"cuda:0", "cuda:1"};
+  provider.behaviour.without_network = {"cuda:0"};
+  test::write_pair(folder.path(), "a", 1);
+  EXPECT_EQ(run_folders({"--device", "all"}), 0);
+  EXPECT_TRUE(says("warning: cuda:0 is not used: no memory left on cuda:0."));
+  EXPECT_TRUE(says("HDFNet vgg16 on cuda:1"));
+  provider.behaviour.without_network = {"cuda:0", "cuda:1"};
+  EXPECT_EQ(run_folders({"--device", "all"}), 2);
+  EXPECT_TRUE(says("error: no memory left on cuda:0."));
+}
+
 TEST_F(ApplicationTest, AnUnusedGpuIsAWarning) {
   test::write_pair(folder.path(), "a", 1);
   provider.behaviour.unused_gpu = "The GPU X is not used: this build has no CUDA kernels.";

@@ -130,11 +130,17 @@ TEST_F(PlanTest, DoneMeansEveryFileIsThereAndNotEmpty) {
   EXPECT_TRUE(is_done(job));
 }
 
-Shard from(const std::map<std::string, std::string>& variables) {
-  return resolve_shard({true, 0, 1}, [&](const char* name) -> const char* {
+using Variables = std::map<std::string, std::string>;
+
+Environment environment(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
+}
+
+Shard from(const Variables& variables) {
+  return resolve_shard({true, 0, 1}, environment(variables));
 }
 
 TEST(Shard, AutoReadsTheLaunchersVariables) {
@@ -166,6 +172,23 @@ TEST(Shard, NonsenseIsAnError) {
   EXPECT_THROW(from({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), UsageError);
   EXPECT_THROW(from({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}), UsageError);
   EXPECT_THROW(from({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), UsageError);
+}
+
+TEST(Shard, ProcessesOfOneCommandLineHaveReportsOfTheirOwn) {
+  const Variables second = {{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}};
+  Options options;
+  options.manifest = "logs.d/m.jsonl";
+  options.report = "page";
+  const Options before = options;
+  give_each_shard_its_reports(options, environment(second));
+  EXPECT_EQ(options.manifest, before.manifest) << "the parts have been given one by one";
+  options.shard.automatic = true;
+  give_each_shard_its_reports(options, environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+  EXPECT_EQ(options.manifest, before.manifest) << "there is one process only";
+  give_each_shard_its_reports(options, environment(second));
+  EXPECT_EQ(options.manifest, "logs.d/m.1-of-3.jsonl");
+  EXPECT_EQ(options.report, "page.1-of-3");
+  EXPECT_EQ(options.trace, "");
 }
 
 }  // namespace

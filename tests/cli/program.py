@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -17,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("HDFNET_INFER", str(ROOT / "build/bin/hdfnet-infer"))
 WEIGHTS = os.environ.get("HDFNET_RULE_WEIGHTS", str(ROOT / "build/tests/cli/rule_vgg16.pt"))
 SHARED = Path(os.environ.get("HDFNET_SHARED", ROOT.parent / "shared"))
+
+# Waiting threads of the network sleep: spinning, they would starve the tests that run beside this one.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def command(*arguments: object, weights: bool = True) -> List[str]:
@@ -58,6 +62,18 @@ def make_pair(folder: Path, name: str, seed: int = 0, size=(64, 48)) -> None:
         Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8)).save(file)
 
 
+def scaled_pairs(dataset: Path, folder: Path, count: int) -> None:
+    """FOLDER/rgb/0.png and so on: the pairs of a data set, in turn, each at a small size of its own."""
+    sources = sorted((dataset / "rgb").iterdir())
+    for index in range(count):
+        source = sources[index % len(sources)]
+        for kind, picture in (("rgb", source), ("depth", dataset / f"depth/{source.stem}.png")):
+            file = folder / kind / f"{index}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with Image.open(picture) as image:
+                image.resize((120 + 8 * index, 90 + 6 * index)).save(file)
+
+
 def whole_pngs(folder: Path) -> List[Path]:
     """Every file below the folder; each must be a PNG that decodes to its end."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -65,6 +81,14 @@ def whole_pngs(folder: Path) -> List[Path]:
         with Image.open(file) as image:
             image.load()
     return files
+
+
+def run_tests(module: str) -> None:
+    """Runs the module's tests; exit status 77 when all of them were skipped."""
+    result = unittest.main(module=module, exit=False, verbosity=2).result
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        sys.exit(77)
+    sys.exit(0 if result.wasSuccessful() else 1)
 
 
 class ProgramTest(unittest.TestCase):

@@ -92,6 +92,21 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, ignored);
 }
 
+WithoutPrivileges::WithoutPrivileges() {
+  constexpr uid_t nobody = 65534;
+  if (::geteuid() != 0) return;
+  const int refused = ::seteuid(nobody);  // a container may forbid it: then is_one() says so
+  static_cast<void>(refused);
+}
+
+WithoutPrivileges::~WithoutPrivileges() {
+  if (::geteuid() != ::getuid() && ::seteuid(::getuid()) != 0) std::abort();
+}
+
+bool WithoutPrivileges::is_one() const {
+  return ::geteuid() != 0;
+}
+
 std::vector<unsigned char> ruled_bytes(std::uint64_t seed, std::size_t count) {
   std::vector<unsigned char> bytes(count);
   for (std::size_t i = 0; i < count; ++i) {

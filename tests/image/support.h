@@ -41,6 +41,16 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+/// Root may read and write everywhere; while one of these lives, the process is another user.
+class WithoutPrivileges {
+ public:
+  WithoutPrivileges();
+  WithoutPrivileges(const WithoutPrivileges&) = delete;
+  WithoutPrivileges& operator=(const WithoutPrivileges&) = delete;
+  ~WithoutPrivileges();
+  bool is_one() const;  ///< false: still root, a container may forbid the change
+};
+
 /// The rule by which make_data.py and the tests make the same input (splitmix64's top bytes).
 std::vector<unsigned char> ruled_bytes(std::uint64_t seed, std::size_t count);
 

@@ -1,7 +1,9 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -71,12 +73,41 @@ TEST(WriteFile, AFileInThePathIsSaid) {
 }
 
 TEST(WriteFile, UnwritableFoldersAreSaid) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   const TemporaryFolder folder;
-  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
-  const std::string error = error_of(folder.path() / "x.png", bytes_of("x"));
+  fs::permissions(folder.path(), fs::perms(0555));
+  std::string error;
+  {
+    const WithoutPrivileges user;
+    if (!user.is_one()) GTEST_SKIP() << "root may write everywhere";
+    error = error_of(folder.path() / "x.png", bytes_of("x"));
+  }
   fs::permissions(folder.path(), fs::perms::owner_all);
   EXPECT_NE(error.find("permission denied"), std::string::npos) << error;
+}
+
+/// What a killed process would leave behind: the file has its temporary name, complete, for the
+/// moment between two system calls only.
+TEST(WriteFile, AnUnfinishedFileHasNoName) {
+  const TemporaryFolder folder;
+  const int probe = ::open(folder.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (probe < 0) GTEST_SKIP() << "this file system has no files without a name";
+  ::close(probe);
+  const fs::path file = folder.path() / "x.png";
+  const std::vector<std::byte> large(8 << 20);
+  ::signal(SIGXFSZ, SIG_DFL);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit small{4 << 20, 4 << 20};
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    write_file(file, large);  // a signal ends the process half way
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(count_files(folder.path()), 0U);
 }
 
 /// A file-size limit stands in for a full disk: write() fails half way.

@@ -2,6 +2,7 @@
 // a sentence of its own.
 
 #include <ATen/ATen.h>
+#include <caffe2/serialize/inline_container.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/passes/freeze_module.h>
@@ -159,6 +160,33 @@ TEST_F(ArchiveFile, FrozenArchive) {
   module.eval();
   torch::jit::freeze_module(module).save((folder_ / "f.pt").string());
   expect_contains(message(folder_ / "f.pt"), "it holds no named parameters (a frozen archive");
+}
+
+// Each of these takes the process down in LibTorch's unpickler, or gigabytes of memory.
+TEST_F(ArchiveFile, PicklesMadeToHarmAreRefused) {
+  using namespace std::string_literals;
+  const std::string start = "\x80\x02"s;
+  struct Case {
+    std::string pickle;
+    const char* says;
+  };
+  for (const Case& c : {Case{start + ")" + std::string(300000, '\x85') + ".", "nested objects"},
+                        {start + "X\xF0\xFF\xFF\xFFtext.", "ends too early"},
+                        {start + "\x8D\0\0\0\0\x10\0\0\0text."s, "ends too early"},
+                        {start + ")r\xF0\xFF\xFF\x7F.", "remembers more objects"},
+                        {start + "c__torch__\nName", "ends too early"},
+                        {start + "G\1.", "ends too early"},
+                        {start, "ends too early"},
+                        {start + "i.", "has steps that no TorchScript archive has"}}) {
+    const std::string file = (folder_ / "harm.pt").string();
+    {
+      caffe2::serialize::PyTorchStreamWriter writer(file);
+      writer.writeRecord("data.pkl", c.pickle.data(), c.pickle.size());
+      writer.writeRecord("constants.pkl", "\x80\x02).", 4);
+      writer.writeEndOfFile();
+    }
+    expect_contains(message(file), c.says);
+  }
 }
 
 TEST_F(ArchiveFile, RandomDamageNeverCrashes) {

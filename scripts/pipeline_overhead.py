@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Measures what reading, writing and their threads add to the network's own time, on the CPU.
+
+    taskset -c 0,1 .venv/bin/python scripts/pipeline_overhead.py [--pairs 60] [--rounds 5] [--passes 20]
+
+Each round runs hdfnet-infer on copies of the example pairs. The network's own time is that of the module
+report (passes over the first batch with nothing beside them), the pipeline's the time from the first file
+written to the last, by pair. Wants a machine that does nothing else. Exit status 1: more than 3 per cent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import List, Tuple
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_PER_CENT = 3.0
+
+
+def make_pairs(folder: Path, count: int) -> None:
+    sources = sorted((ROOT / "examples/rgb").iterdir())
+    for kind in ("rgb", "depth"):
+        (folder / kind).mkdir()
+    for index in range(count):
+        rgb = sources[index % len(sources)]
+        (folder / f"rgb/{index:03}.jpg").write_bytes(rgb.read_bytes())
+        depth = ROOT / f"examples/depth/{rgb.stem}.png"
+        (folder / f"depth/{index:03}.png").write_bytes(depth.read_bytes())
+
+
+def one_round(line: List[str], timing: Path) -> Tuple[float, float]:
+    """Milliseconds per pair: the network alone, the whole pipeline."""
+    moments = []
+    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+        for _ in process.stdout:
+            moments.append(time.monotonic())
+    if process.returncode:
+        sys.exit(f"hdfnet-infer ended with {process.returncode}")
+    stages = {row["name"]: row for row in json.loads(timing.read_text())["stages"]}
+    pipeline = 1e3 * (moments[-1] - moments[0]) / (len(moments) - 1)
+    return stages["network"]["median_ms"], pipeline
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--passes", type=int, default=20, help="of the network alone, each round")
+    parser.add_argument("options", nargs="*", help="for hdfnet-infer, after --")
+    arguments = parser.parse_args()
+    program = os.environ.get("HDFNET_INFER", str(ROOT / "build/bin/hdfnet-infer"))
+    busy = os.getloadavg()[0]
+    print(f"{len(os.sched_getaffinity(0))} cores, load {busy:.2f} before the start")
+    if busy > 0.5:
+        print("warning: other programs are running; the figures are worth little")
+    with tempfile.TemporaryDirectory(prefix="hdfnet-overhead-") as name:
+        folder = Path(name)
+        make_pairs(folder, arguments.pairs)
+        timing = folder / "timing.json"
+        line = [program, "--quiet", "--device", "cpu", "--batch", "1"]
+        line += ["--rgb", str(folder / "rgb"), "--depth", str(folder / "depth")]
+        line += ["--out", str(folder / "out"), "--timing-json", str(timing)]
+        line += ["--repeat", str(arguments.passes), *arguments.options]
+        added = []
+        for number in range(arguments.rounds):
+            network, pipeline = one_round(line, timing)
+            added.append(100 * (pipeline / network - 1))
+            print(
+                f"round {number}: network alone {network:.1f} ms, pipeline {pipeline:.1f} ms a pair:"
+                f" {added[-1]:+.2f} %"
+            )
+    print(f"median: {statistics.median(added):+.2f} %")
+    return 0 if statistics.median(added) <= MOST_PER_CENT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
