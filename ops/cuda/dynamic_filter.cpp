@@ -2,12 +2,12 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "common/output.h"
 #include "cuda/arguments_from_tensors.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -38,9 +38,10 @@ at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("dynamic_filter", &dynamic_filter_cuda);
+}  // namespace
+
+void register_cuda_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA).impl("dynamic_filter", &dynamic_filter_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -2,11 +2,11 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "cuda/arguments_from_tensors.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -46,9 +46,11 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
   return {grad_x, grad_kernels};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("dynamic_filter_backward", &dynamic_filter_backward_cuda);
+}  // namespace
+
+void register_cuda_dynamic_filter_backward(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA)
+      .impl("dynamic_filter_backward", &dynamic_filter_backward_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -3,13 +3,13 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "common/output.h"
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/generated_filter_arguments.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -34,9 +34,11 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("generated_dynamic_filter", &generated_dynamic_filter_cuda);
+}  // namespace
+
+void register_cuda_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA)
+      .impl("generated_dynamic_filter", &generated_dynamic_filter_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops
