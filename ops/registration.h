@@ -34,5 +34,6 @@ void register_cpu_generated_dynamic_filter(Registration& registration);
 void register_cuda_dynamic_filter(Registration& registration);
 void register_cuda_dynamic_filter_backward(Registration& registration);
 void register_cuda_generated_dynamic_filter(Registration& registration);
+void register_refusals_of_cuda(Registration& registration);  // in a build without it
 
 }  // namespace hdfnet::ops
