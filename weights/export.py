@@ -63,7 +63,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument(
         "--ops-library",
         type=Path,
-        help="the libhdfnet_ops.so that --fused needs (default: that of the build in build/)",
+        help="the libhdfnet_ops.so that --fused needs (default: what HDFNET_OPS_LIBRARY names, or that of the build in build/)",
     )
     options = parser.parse_args(arguments)
     if options.golden_rule and not options.variant:

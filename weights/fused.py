@@ -4,6 +4,7 @@ host runs once the library is loaded. Parameters keep their names and shapes.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import List, Optional
 
@@ -24,7 +25,10 @@ class OperatorsMissing(Exception):
 
 
 def find_library() -> Optional[Path]:
-    """The operators' library of this source tree's build or of this installation."""
+    """What HDFNET_OPS_LIBRARY names, else that of this source tree's build or installation."""
+    named = os.environ.get("HDFNET_OPS_LIBRARY")
+    if named:
+        return Path(named)
     for folder in _LIBRARY_FOLDERS:
         path = _ROOT / folder / _LIBRARY
         if path.is_file():
@@ -39,7 +43,7 @@ def load_operators(library: Optional[Path]) -> None:
         raise OperatorsMissing(
             f"{_LIBRARY} was not found in {_ROOT / _LIBRARY_FOLDERS[0]}, and a fused archive can be "
             "neither made nor checked without it: build it (cmake --build --preset release), or "
-            "name it by --ops-library"
+            "name it by --ops-library or HDFNET_OPS_LIBRARY"
         )
     if not path.is_file():
         raise OperatorsMissing(f"{path}: no such file; {_LIBRARY} is needed")
