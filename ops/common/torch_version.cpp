@@ -1,7 +1,16 @@
 #include "common/torch_version.h"
 
-#include <caffe2/core/common.h>
+#include <c10/macros/Export.h>
 #include <dlfcn.h>
+
+#include <map>
+
+// Every LibTorch has this, but not each package the header, caffe2/core/common.h.
+// (at::show_config() has the same text, but asks the CUDA driver on its way, too early while
+// libraries are loaded.)
+namespace caffe2 {
+TORCH_API const std::map<std::string, std::string>& GetBuildOptions();
+}
 
 namespace hdfnet::ops {
 namespace {
