@@ -27,7 +27,7 @@ std::vector<char> read(const std::string& path) {
 }
 
 void run(const std::vector<std::string>& arguments) {
-  if (arguments.size() > 3 && dlopen(arguments[3].c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+  if (arguments.size() > 3 && dlopen(arguments[3].c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
     throw std::runtime_error(dlerror());
   }
   prepare();
