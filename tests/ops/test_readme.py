@@ -5,6 +5,7 @@ HDFNET_BUILD names the build folder, HDFNET_OPS_LIBRARY libhdfnet_ops.so, HDFNET
 of the C++ block.
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -57,6 +58,7 @@ class UseItFrom(unittest.TestCase):
         printed = self.run_in_folder([sys.executable, "-B", "-c", python + check])
         self.assertEqual(printed, "(2, 48, 80, 80) (1, 64, 40, 40)\n")
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "weights/export.py needs NumPy")
     def test_torchscript_host(self):
         shell, _ = self.languages("A TorchScript host", "sh", "cpp")
         self.run_in_folder(["sh", "-e", "-c", shell])
