@@ -10,6 +10,7 @@ namespace {
 
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> find(const char* name) {
+  register_ops();  // of a static library nothing else may have done it
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 

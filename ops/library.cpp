@@ -1,9 +1,12 @@
 #include "hdfnet/ops/library.h"
 
-#include <torch/library.h>
+#include "registration.h"
 
-// The schemas; every key's file adds its implementation with TORCH_LIBRARY_IMPL.
-TORCH_LIBRARY(hdfnet, library) {
+namespace hdfnet::ops {
+
+// The schemas; every key's file adds its implementation.
+void register_schemas(Registration& registration) {
+  torch::Library& library = registration.schemas();
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
   library.def(
       "dynamic_filter(Tensor x, Tensor kernels, int[] dilations, bool concat_input=False) -> "
@@ -23,10 +26,6 @@ TORCH_LIBRARY(hdfnet, library) {
       "-> (Tensor, Tensor, Tensor, Tensor)",
       tags);
 }
-
-namespace hdfnet::ops {
-
-void register_ops() {}
 
 bool built_with_cuda() {
 #ifdef HDFNET_WITH_CUDA

@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from pathlib import Path
-from typing import IO, Dict, Mapping, Tuple
+from typing import IO, Callable, Dict, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -52,15 +52,24 @@ class StoredConv2d(nn.Module):
             kept = torch.float32 if storage == torch.int8 else storage
             self.bias = nn.Parameter(conv.bias.detach().to(kept), requires_grad=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def weight_for(self, x: Tensor) -> Tensor:
+        """The weight in the type of x."""
         weight = self.weight.type_as(x)
         scale = self.weight_scale
         if scale is not None:
             weight = weight * scale.type_as(x).reshape(-1, 1, 1, 1)
+        return weight
+
+    def bias_for(self, x: Tensor) -> Optional[Tensor]:
         bias = self.bias
         if bias is not None:
             bias = bias.type_as(x)
-        return F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation)
+        return bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(
+            x, self.weight_for(x), self.bias_for(x), self.stride, self.padding, self.dilation
+        )
 
 
 class StoredBatchNorm2d(nn.Module):
@@ -123,14 +132,23 @@ def _replace_layers(module: nn.Module, storage: torch.dtype) -> None:
 
 
 def make(
-    variant: str, state: Mapping[str, Tensor], storage: str = "fp32", trace: bool = False
+    variant: str,
+    state: Mapping[str, Tensor],
+    storage: str = "fp32",
+    trace: bool = False,
+    change: Optional[Callable[[nn.Module], None]] = None,
 ) -> torch.jit.ScriptModule:
-    """The scripted or traced network, its parameters stored as `storage`."""
+    """The scripted or traced network, its parameters stored as `storage`.
+
+    `change` may replace modules of the network, but not the names of parameters.
+    """
     model = hdfnet.build_with(variant, state)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     if storage != "fp32":
         _replace_layers(model, STORAGE_TYPES[storage])
+    if change is not None:
+        change(model)
     model.eval()
     if not trace:
         return torch.jit.script(model)

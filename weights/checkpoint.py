@@ -33,7 +33,8 @@ def read_file(path: Path) -> object:
     if head.startswith(b"version https://git-lfs"):
         raise CheckpointError(f"{path}: a Git-LFS pointer, not the file; run `git lfs pull`")
     if zipfile.is_zipfile(path) and _is_torchscript(path):
-        raise CheckpointError(f"{path}: this is a TorchScript archive already, not a checkpoint")
+        raise CheckpointError(f"{path}: this is a TorchScript archive already, not a checkpoint; "
+                              "to make another archive of it use --archive")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

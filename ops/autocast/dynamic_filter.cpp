@@ -1,9 +1,9 @@
 // Under autocast the filter runs in autocast's type, as a convolution does: its tensors are cast to
 // it (what already has it is left alone), and sums are kept in float32 inside.
 #include <ATen/autocast_mode.h>
-#include <torch/library.h>
 
 #include "hdfnet/ops/dynamic_filter.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -17,14 +17,15 @@ at::Tensor dynamic_filter_autocast(const at::Tensor& x, const at::Tensor& kernel
                         at::autocast::cached_cast(type, kernels, device), dilations, concat_input);
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, AutocastCPU, library) {
-  library.impl("dynamic_filter",
-               &dynamic_filter_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>);
-}
-TORCH_LIBRARY_IMPL(hdfnet, AutocastCUDA, library) {
-  library.impl("dynamic_filter",
-               &dynamic_filter_autocast<c10::DispatchKey::AutocastCUDA, c10::DeviceType::CUDA>);
+}  // namespace
+
+void register_autocast_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::AutocastCPU)
+      .impl("dynamic_filter",
+            &dynamic_filter_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>);
+  registration.under(c10::DispatchKey::AutocastCUDA)
+      .impl("dynamic_filter",
+            &dynamic_filter_autocast<c10::DispatchKey::AutocastCUDA, c10::DeviceType::CUDA>);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

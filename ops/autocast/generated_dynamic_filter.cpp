@@ -1,8 +1,8 @@
 // Under autocast: as for dynamic_filter, all tensors are cast to autocast's type.
 #include <ATen/autocast_mode.h>
-#include <torch/library.h>
 
 #include "hdfnet/ops/generated_dynamic_filter.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -23,16 +23,17 @@ at::Tensor generated_dynamic_filter_autocast(const at::Tensor& x, const at::Tens
                                   concat_input);
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, AutocastCPU, library) {
-  library.impl(
-      "generated_dynamic_filter",
-      &generated_dynamic_filter_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>);
-}
-TORCH_LIBRARY_IMPL(hdfnet, AutocastCUDA, library) {
-  library.impl(
-      "generated_dynamic_filter",
-      &generated_dynamic_filter_autocast<c10::DispatchKey::AutocastCUDA, c10::DeviceType::CUDA>);
+}  // namespace
+
+void register_autocast_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::AutocastCPU)
+      .impl(
+          "generated_dynamic_filter",
+          &generated_dynamic_filter_autocast<c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU>);
+  registration.under(c10::DispatchKey::AutocastCUDA)
+      .impl("generated_dynamic_filter",
+            &generated_dynamic_filter_autocast<c10::DispatchKey::AutocastCUDA,
+                                               c10::DeviceType::CUDA>);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

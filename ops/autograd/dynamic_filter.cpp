@@ -1,7 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include "hdfnet/ops/dynamic_filter.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -71,10 +71,12 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_autograd(
   return {grad_x, take(needs[1])};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, Autograd, library) {
-  library.impl("dynamic_filter", &dynamic_filter_autograd);
-  library.impl("dynamic_filter_backward", &dynamic_filter_backward_autograd);
+}  // namespace
+
+void register_autograd_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::Autograd).impl("dynamic_filter", &dynamic_filter_autograd);
+  registration.under(c10::DispatchKey::Autograd)
+      .impl("dynamic_filter_backward", &dynamic_filter_backward_autograd);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

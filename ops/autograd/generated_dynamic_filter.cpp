@@ -1,7 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include "hdfnet/ops/generated_dynamic_filter.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -84,10 +84,13 @@ generated_dynamic_filter_backward_autograd(const at::Tensor& grad, const at::Ten
   return {grad_x, grad_y, grad_weight, take(needs[3] && bias.has_value() && bias->defined())};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, Autograd, library) {
-  library.impl("generated_dynamic_filter", &generated_dynamic_filter_autograd);
-  library.impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_autograd);
+}  // namespace
+
+void register_autograd_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::Autograd)
+      .impl("generated_dynamic_filter", &generated_dynamic_filter_autograd);
+  registration.under(c10::DispatchKey::Autograd)
+      .impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_autograd);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -4,12 +4,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "common/check.h"
 #include "hdfnet/ops/dynamic_filter.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -73,12 +73,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
   return {grad_x, grad_y, grad_weight, grad_bias};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CPU, library) {
-  library.impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_parts);
-}
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_parts);
+}  // namespace
+
+void register_composite_generated_dynamic_filter_backward(Registration& registration) {
+  registration.under(c10::DispatchKey::CPU)
+      .impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_parts);
+  registration.under(c10::DispatchKey::CUDA)
+      .impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_parts);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

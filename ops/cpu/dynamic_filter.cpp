@@ -11,12 +11,12 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
-#include <torch/library.h>
 
 #include "common/output.h"
 #include "cpu/filter_view.h"
 #include "cpu/tap_sums.h"
 #include "cpu/vector_clones.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -138,9 +138,10 @@ at::Tensor dynamic_filter_cpu(const at::Tensor& x, const at::Tensor& kernels,
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CPU, library) {
-  library.impl("dynamic_filter", &dynamic_filter_cpu);
+}  // namespace
+
+void register_cpu_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CPU).impl("dynamic_filter", &dynamic_filter_cpu);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

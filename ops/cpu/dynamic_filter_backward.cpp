@@ -10,11 +10,11 @@
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/library.h>
 
 #include "cpu/filter_view.h"
 #include "cpu/tap_sums.h"
 #include "cpu/vector_clones.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -204,9 +204,11 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cpu(
   return {grad_x, grad_kernels};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CPU, library) {
-  library.impl("dynamic_filter_backward", &dynamic_filter_backward_cpu);
+}  // namespace
+
+void register_cpu_dynamic_filter_backward(Registration& registration) {
+  registration.under(c10::DispatchKey::CPU)
+      .impl("dynamic_filter_backward", &dynamic_filter_backward_cpu);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -8,11 +8,11 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
-#include <torch/library.h>
 
 #include "common/output.h"
 #include "cpu/filter_view.h"
 #include "cpu/vector_clones.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -204,9 +204,11 @@ at::Tensor generated_dynamic_filter_cpu(const at::Tensor& x, const at::Tensor& y
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CPU, library) {
-  library.impl("generated_dynamic_filter", &generated_dynamic_filter_cpu);
+}  // namespace
+
+void register_cpu_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CPU)
+      .impl("generated_dynamic_filter", &generated_dynamic_filter_cpu);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -1,13 +1,13 @@
 // dynamic_filter on CUDA: turns tensors into FilterArguments and picks the kernel.
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "common/output.h"
 #include "cuda/arguments_from_tensors.h"
+#include "cuda/check_launch.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -33,14 +33,15 @@ at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
   for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
     const cuda::FilterArguments arguments =
         cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first);
-    C10_CUDA_CHECK(launch(arguments, stream));
+    cuda::check_launch("hdfnet::dynamic_filter", launch(arguments, stream));
   }
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("dynamic_filter", &dynamic_filter_cuda);
+}  // namespace
+
+void register_cuda_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA).impl("dynamic_filter", &dynamic_filter_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -1,12 +1,12 @@
 #include <ATen/ops/empty_like.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "cuda/arguments_from_tensors.h"
+#include "cuda/check_launch.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -33,22 +33,24 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
     if (needs[0]) {
       arguments.out = grad_x.mutable_data_ptr();
       std::copy_n(grad_x.strides().begin(), 4, arguments.out_stride);
-      C10_CUDA_CHECK(cuda::launch_filter_gradient_of_input(arguments, stream));
+      cuda::check_launch(op, cuda::launch_filter_gradient_of_input(arguments, stream));
     }
     if (needs[1]) {
       arguments.out =
           static_cast<char*>(grad_kernels.mutable_data_ptr()) +
           first * grad_kernels.stride(1) * static_cast<int64_t>(grad_kernels.element_size());
       std::copy_n(grad_kernels.strides().begin(), 6, arguments.out_stride);
-      C10_CUDA_CHECK(cuda::launch_filter_gradient_of_kernels(arguments, stream));
+      cuda::check_launch(op, cuda::launch_filter_gradient_of_kernels(arguments, stream));
     }
   }
   return {grad_x, grad_kernels};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("dynamic_filter_backward", &dynamic_filter_backward_cuda);
+}  // namespace
+
+void register_cuda_dynamic_filter_backward(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA)
+      .impl("dynamic_filter_backward", &dynamic_filter_backward_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -1,15 +1,15 @@
 // generated_dynamic_filter on CUDA: turns tensors into arguments and picks the kernel.
 #include <ATen/Context.h>
-#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/library.h>
 
 #include <algorithm>
 
 #include "common/output.h"
 #include "cuda/arguments_from_tensors.h"
+#include "cuda/check_launch.h"
 #include "cuda/generated_filter_arguments.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -27,16 +27,19 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
   for (int64_t first = 0; first < sizes.filter.branches; first += cuda::kMaxBranches) {
     const cuda::GeneratedFilterArguments arguments = cuda::generated_filter_arguments(
         x, y, weight, bias, result, sizes, dilations, concat_input, first);
-    C10_CUDA_CHECK(cuda::can_run_generated_filter_mma(arguments, nullptr)
-                       ? cuda::launch_generated_filter_mma(arguments, stream)
-                       : cuda::launch_generated_filter_scalar(arguments, stream));
+    cuda::check_launch("hdfnet::generated_dynamic_filter",
+                       cuda::can_run_generated_filter_mma(arguments, nullptr)
+                           ? cuda::launch_generated_filter_mma(arguments, stream)
+                           : cuda::launch_generated_filter_scalar(arguments, stream));
   }
   return result;
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, CUDA, library) {
-  library.impl("generated_dynamic_filter", &generated_dynamic_filter_cuda);
+}  // namespace
+
+void register_cuda_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::CUDA)
+      .impl("generated_dynamic_filter", &generated_dynamic_filter_cuda);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -1,9 +1,9 @@
 // Shapes only: what torch.compile and the meta device see.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/library.h>
 
 #include "common/check.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -27,10 +27,12 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_meta(
           needs[1] ? at::empty_like(kernels) : at::Tensor()};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, Meta, library) {
-  library.impl("dynamic_filter", &dynamic_filter_meta);
-  library.impl("dynamic_filter_backward", &dynamic_filter_backward_meta);
+}  // namespace
+
+void register_meta_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::Meta).impl("dynamic_filter", &dynamic_filter_meta);
+  registration.under(c10::DispatchKey::Meta)
+      .impl("dynamic_filter_backward", &dynamic_filter_backward_meta);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

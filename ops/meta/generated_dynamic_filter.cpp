@@ -1,9 +1,9 @@
 // Shapes only: what torch.compile and the meta device see.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/library.h>
 
 #include "common/check.h"
+#include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
@@ -37,10 +37,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
               : at::Tensor()};
 }
 
-TORCH_LIBRARY_IMPL(hdfnet, Meta, library) {
-  library.impl("generated_dynamic_filter", &generated_dynamic_filter_meta);
-  library.impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_meta);
+}  // namespace
+
+void register_meta_generated_dynamic_filter(Registration& registration) {
+  registration.under(c10::DispatchKey::Meta)
+      .impl("generated_dynamic_filter", &generated_dynamic_filter_meta);
+  registration.under(c10::DispatchKey::Meta)
+      .impl("generated_dynamic_filter_backward", &generated_dynamic_filter_backward_meta);
 }
 
-}  // namespace
 }  // namespace hdfnet::ops

@@ -1,4 +1,5 @@
-"""The operators as Python sees them: loading, opcheck, torch.compile, autocast, gradients.
+"""The operators as Python sees them: loading, opcheck, torch.compile, torch.export, TorchScript, autocast,
+gradients.
 
 HDFNET_OPS_LIBRARY names libhdfnet_ops.so.
 """
@@ -6,6 +7,7 @@ HDFNET_OPS_LIBRARY names libhdfnet_ops.so.
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 import torch
@@ -80,13 +82,63 @@ class Operators(unittest.TestCase):
         self.assertEqual(result.dtype, torch.bfloat16)
         torch.testing.assert_close(result.float(), by_unfold(x, kernels, dilations), atol=0.2, rtol=0.05)
 
-    def test_runs_inside_a_torchscript_function(self):
-        @torch.jit.script
-        def scripted(x, kernels):
-            return torch.ops.hdfnet.dynamic_filter(x, kernels, [1, 2], False)
 
-        x, kernels, dilations, _ = filter_arguments("cpu")
-        torch.testing.assert_close(scripted(x, kernels), by_unfold(x, kernels, dilations))
+class Filters(torch.nn.Module):
+    """Both operators among others."""
+
+    def forward(self, x, kernels, y, weight):
+        filtered = torch.ops.hdfnet.dynamic_filter(x * 2, kernels, [1, 2], False)
+        return filtered + torch.ops.hdfnet.generated_dynamic_filter(x, y, weight, None, [1, 2], False)
+
+
+def filters_arguments(height=6):
+    return (torch.randn(2, 3, height, 5), torch.randn(2, 2, 3, 9, height, 5), torch.randn(2, 1, 4, height, 5),
+            torch.randn(2, 27, 4))
+
+
+OPERATORS = {"hdfnet::dynamic_filter", "hdfnet::generated_dynamic_filter"}
+
+
+class InGraphs(unittest.TestCase):
+    """The operators stay operators in whatever PyTorch makes of a module."""
+
+    def agree(self, module):
+        for height in (6, 9):
+            arguments = filters_arguments(height)
+            torch.testing.assert_close(module(*arguments), Filters()(*arguments))
+
+    def test_compiled(self):
+        graphs = []
+
+        def backend(graph, _):
+            graphs.append(graph)
+            return graph
+
+        self.agree(torch.compile(Filters(), backend=backend, fullgraph=True, dynamic=True))
+        self.assertEqual(len(graphs), 1)
+        targets = {str(node.target).replace(".", "::", 1) for node in graphs[0].graph.nodes}
+        self.assertLessEqual(OPERATORS, targets)
+
+    def test_exported_saved_and_loaded(self):
+        height = torch.export.Dim("height", min=2, max=64)
+        shapes = {"x": {2: height}, "kernels": {4: height}, "y": {3: height}, "weight": None}
+        program = torch.export.export(Filters(), filters_arguments(), dynamic_shapes=shapes)
+        with tempfile.NamedTemporaryFile(suffix=".pt2") as file:
+            torch.export.save(program, file.name)
+            loaded = torch.export.load(file.name)
+        for found in (program, loaded, program.run_decompositions()):
+            targets = {str(node.target).rpartition(".")[0].replace(".", "::") for node in found.graph.nodes}
+            self.assertLessEqual(OPERATORS, targets)
+            self.agree(found.module())
+
+    def test_scripted_and_traced_saved_and_loaded(self):
+        for made in (torch.jit.script(Filters()), torch.jit.trace(Filters(), filters_arguments())):
+            self.agree(made)
+            with tempfile.NamedTemporaryFile(suffix=".pt") as file:
+                made.save(file.name)
+                loaded = torch.jit.load(file.name)
+            self.assertLessEqual(OPERATORS, {node.kind() for node in loaded.graph.nodes()})
+            self.agree(loaded)
 
 
 class DropInModule(unittest.TestCase):

@@ -18,7 +18,7 @@ import unittest
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Dict, Tuple
+from typing import Dict, List, Tuple
 from unittest import mock
 
 import numpy as np
@@ -29,8 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "weights"))
 
 import archive  # noqa: E402
+import archive_reader  # noqa: E402
 import checkpoint  # noqa: E402
 import export  # noqa: E402
+import fused  # noqa: E402
 import golden_rule  # noqa: E402
 import hdfnet  # noqa: E402
 
@@ -268,6 +270,168 @@ class Export(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn("vgg16, script, int8", printed.getvalue())
         self.assertIn(archive.sha256(Path(out)), printed.getvalue())
+
+
+class FromArchive(unittest.TestCase):
+    """Archives read again without running their code, on a network of few parameters."""
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+            self.norm = nn.BatchNorm2d(4)
+            self.names: List[str] = ["a", "b"]
+            self.strides: List[int] = [1, 2]
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(self.conv(x))[:, :: self.strides[0]]
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "archive.pt"
+
+    def stored(self, network: nn.Module, trace: bool = False) -> Dict[str, Tensor]:
+        example = torch.zeros(1, 3, 8, 8)
+        made = torch.jit.trace(network, example) if trace else torch.jit.script(network)
+        made.save(str(self.path))
+        return archive_reader.stored_parameters(self.path)
+
+    def refuses(self, *parts: str) -> None:
+        with self.assertRaises(checkpoint.CheckpointError) as caught:
+            archive_reader.load(self.path, "vgg16")
+        for part in parts:
+            self.assertIn(part, str(caught.exception))
+
+    def test_every_type_and_both_forms(self) -> None:
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            for trace in (False, True):
+                with self.subTest(dtype=dtype, trace=trace):
+                    network = self.Network().eval()
+                    if not trace:
+                        network = network.to(dtype)
+                    found = self.stored(network, trace)
+                    self.assertEqual(list(found), list(network.state_dict()))
+                    for name, tensor in network.state_dict().items():
+                        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0)
+
+    def test_int8_is_dequantised(self) -> None:
+        network = self.Network().eval()
+        weight = network.conv.weight.detach().clone()
+        archive._replace_layers(network, torch.int8)
+        stored = self.stored(network)
+        self.assertEqual(stored["conv.weight"].dtype, torch.int8)
+        found = archive_reader.dequantised(stored)
+        self.assertEqual(sorted(found), sorted(self.Network().state_dict()))
+        expected = archive.as_stored({"conv.weight": weight}, "int8")["conv.weight"]
+        torch.testing.assert_close(found["conv.weight"], expected, rtol=0, atol=0)
+        # Once more through int8 changes nothing that float32 would show.
+        again = archive.as_stored(found, "int8")["conv.weight"]
+        torch.testing.assert_close(again, expected, rtol=1e-6, atol=0)
+        for wrong in (torch.ones(3), None):
+            stored["conv.weight_scale"] = wrong
+            if wrong is None:
+                del stored["conv.weight_scale"]
+            with self.assertRaisesRegex(checkpoint.CheckpointError, "needs conv.weight_scale, one"):
+                archive_reader.dequantised(stored)
+
+    def test_the_shipped_archive(self) -> None:
+        variant, state = archive_reader.load(ROOT / "weights" / "hdfnet_vgg16.pt")
+        self.assertEqual(variant, "vgg16")
+        loaded = torch.jit.load(str(ROOT / "weights" / "hdfnet_vgg16.pt"))
+        convolution = getattr(loaded.encoder1, "0")
+        weight = convolution.weight.float() * convolution.weight_scale.reshape(-1, 1, 1, 1)
+        torch.testing.assert_close(state["encoder1.0.weight"], weight, rtol=0, atol=0)
+        torch.testing.assert_close(state["classifier.bias"], loaded.classifier.bias, rtol=0, atol=0)
+
+    def test_its_code_is_not_run(self) -> None:
+        with zipfile.ZipFile(self.path, "w") as file:
+            file.writestr("a/constants.pkl", b"")
+            file.writestr("a/version", "3")
+            file.writestr("a/data.pkl", pickle.dumps(Opener(str(self.path) + ".mark"), protocol=2))
+        self.refuses("io.open, which no network needs; refused")
+        self.assertFalse(Path(str(self.path) + ".mark").exists())
+
+    def test_foreign_and_damaged_files(self) -> None:
+        self.refuses("no such file")
+        self.path.write_bytes(b"PK\x03\x04 not really")
+        self.refuses("truncated or not a TorchScript archive")
+        torch.save({"a": torch.zeros(1)}, self.path)
+        self.refuses("not a TorchScript archive; for a checkpoint of torch.save use --checkpoint")
+        torch.jit.freeze(torch.jit.script(self.Network().eval())).save(str(self.path))
+        self.refuses("no named parameters (torch.jit.freeze")
+        torch.jit.script(self.Network()).save(str(self.path))
+        self.refuses("these do not fit HDFNet vgg16", "missing: encoder1.0.weight (64, 3, 3, 3)")
+
+
+LIBRARY = os.environ.get("HDFNET_OPS_LIBRARY")
+
+
+class Fused(unittest.TestCase):
+    """Archives whose DDPMs run on the operators; tests/ops has them in other hosts."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name) / "fused.pt"
+
+    def export(self, *arguments: str) -> Tuple[int, str]:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            status = export.main([*arguments, "--fused", "--out", str(self.out)])
+        return status, printed.getvalue()
+
+    @unittest.skipUnless(LIBRARY, "HDFNET_OPS_LIBRARY does not name libhdfnet_ops.so")
+    def test_both_ways_to_filter_agree_with_the_reference_module(self) -> None:
+        fused.load_operators(Path(LIBRARY))
+        reference = hdfnet.DDPM(16, 8, 16).eval()
+        for storage, bound in ((None, 1e-5), (torch.float16, 1e-2)):
+            with self.subTest(storage=storage), torch.inference_mode():
+                network = nn.Sequential(hdfnet.DDPM(16, 8, 16)).eval()
+                network[0].load_state_dict(reference.state_dict())
+                if storage is not None:
+                    archive._replace_layers(network, storage)
+                fused.fuse_ddpms(network)
+                module = torch.jit.script(network[0])
+                self.assertEqual(list(module.state_dict()), list(reference.state_dict()))
+                x, y = torch.randn(2, 16, 9, 7), torch.randn(2, 8, 9, 7)
+                self.assertLessEqual((module(x, y) - reference(x, y)).abs().max(), bound)
+                down = module.down_input(x)
+                features = [getattr(module, f"branch_{d}").features(y) for d in (1, 3, 5)]
+                stored = module.filtered_with_stored_taps(down, features)
+                for one, other in zip(stored, module.filtered_on_chip(down, features)):
+                    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+                calls = str(module.filtered_on_chip.graph) + str(
+                    module.filtered_with_stored_taps.graph
+                )
+                self.assertEqual(calls.count("hdfnet::generated_dynamic_filter"), 1)
+                self.assertEqual(calls.count("hdfnet::dynamic_filter"), 3)
+
+    @unittest.skipUnless(LIBRARY, "HDFNET_OPS_LIBRARY does not name libhdfnet_ops.so")
+    def test_command_line(self) -> None:
+        arguments = ("--golden-rule", "--variant", "vgg16", "--dtype", "fp16")
+        status, printed = self.export(*arguments, "--ops-library", LIBRARY)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("vgg16, script, fused, fp16", printed)
+        variant, state = archive_reader.load(self.out)
+        self.assertEqual(variant, "vgg16")
+        self.assertEqual(list(state), list(hdfnet.state_shapes("vgg16")))
+
+    def test_without_the_library(self) -> None:
+        with mock.patch.object(fused, "find_library", lambda: None):
+            status, printed = self.export("--golden-rule", "--variant", "vgg16")
+        self.assertEqual(status, 2)
+        self.assertIn("libhdfnet_ops.so was not found in", printed)
+        self.assertIn("name it by --ops-library", printed)
+        wrong = self.out.with_name("libhdfnet_ops.so")
+        arguments = ("--golden-rule", "--variant", "vgg16", "--ops-library", str(wrong))
+        status, printed = self.export(*arguments)
+        self.assertIn(f"{wrong}: no such file", printed)
+        wrong.write_bytes(b"no library")
+        status, printed = self.export(*arguments)
+        self.assertEqual(status, 2)
+        self.assertIn(f"cannot be loaded into PyTorch {torch.__version__}; it must be built", printed)
+        self.assertFalse(self.out.exists())
 
 
 class Opener:

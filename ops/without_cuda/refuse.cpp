@@ -1,0 +1,23 @@
+// What takes the place of ops/cuda in a build without it: a sentence instead of the dispatcher's
+// list of keys.
+#include "common/card_support.h"
+#include "registration.h"
+
+namespace hdfnet::ops {
+namespace {
+
+void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, no_cuda_message(op.schema().name()));
+}
+
+}  // namespace
+
+void register_refusals_of_cuda(Registration& registration) {
+  torch::Library& library = registration.under(c10::DispatchKey::CUDA);
+  for (const char* name :
+       {"dynamic_filter", "dynamic_filter_backward", "generated_dynamic_filter"}) {
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());
+  }
+}
+
+}  // namespace hdfnet::ops
