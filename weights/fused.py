@@ -14,10 +14,8 @@ from torch import Tensor, nn
 import archive
 import hdfnet
 
-_ROOT = Path(__file__).resolve().parents[1]
-# Where a build or an installation puts it.
-_LIBRARY_FOLDERS = ("build/lib", "lib", "../lib", "../../lib")
 _LIBRARY = "libhdfnet_ops.so"
+_BUILT = Path(__file__).resolve().parents[1] / "build" / "lib" / _LIBRARY
 
 
 class OperatorsMissing(Exception):
@@ -25,15 +23,11 @@ class OperatorsMissing(Exception):
 
 
 def find_library() -> Optional[Path]:
-    """What HDFNET_OPS_LIBRARY names, else that of this source tree's build or installation."""
+    """What HDFNET_OPS_LIBRARY names, else that of this source tree's build."""
     named = os.environ.get("HDFNET_OPS_LIBRARY")
     if named:
         return Path(named)
-    for folder in _LIBRARY_FOLDERS:
-        path = _ROOT / folder / _LIBRARY
-        if path.is_file():
-            return path
-    return None
+    return _BUILT if _BUILT.is_file() else None
 
 
 def load_operators(library: Optional[Path]) -> None:
@@ -41,8 +35,8 @@ def load_operators(library: Optional[Path]) -> None:
     path = library or find_library()
     if path is None:
         raise OperatorsMissing(
-            f"{_LIBRARY} was not found in {_ROOT / _LIBRARY_FOLDERS[0]}, and a fused archive can be "
-            "neither made nor checked without it: build it (cmake --build --preset release), or "
+            f"{_LIBRARY} was not found in {_BUILT.parent}, and a fused archive can be neither made "
+            "nor checked without it: build it (cmake --build --preset release), or "
             "name it by --ops-library or HDFNET_OPS_LIBRARY"
         )
     if not path.is_file():

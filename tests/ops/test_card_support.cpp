@@ -3,9 +3,9 @@
 #include "common/card_support.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
 
 #include "hdfnet/ops/library.h"
-#include "support.h"
 
 namespace hdfnet::test {
 namespace {

@@ -123,7 +123,7 @@ class Hosts(unittest.TestCase):
     @unittest.skipUnless(INFER, "hdfnet-infer is not built")
     def test_hdfnet_infer_takes_it_too(self):
         pair = ["--rgb", ROOT / "examples/rgb/teapot.jpg", "--depth", ROOT / "examples/depth/teapot.png"]
-        common = [INFER, *pair, "--device", "cpu", "--size", "96", "--weights"]
+        common = [INFER, *pair, "--device", "cpu", "--threads", "1", "--size", "96", "--weights"]
         verified = subprocess.run([*common, self.archive, "--verify"], capture_output=True, text=True)
         self.assertEqual(verified.returncode, 0, verified.stderr)
         maps = []
