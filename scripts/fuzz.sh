@@ -34,14 +34,15 @@ cmake --build "$BUILD" -j "$(build_jobs)" --target "${@/#/fuzz_}" >"$log" 2>&1 \
 "$VENV/bin/python" -B "$ROOT/tests/fuzz/make_seeds.py" "$BUILD/seeds"
 
 # LibTorch is built without the sanitizer, so vectors that it fills look overflown.
-export ASAN_OPTIONS="detect_container_overflow=0:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
+asan_options="detect_container_overflow=0:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 for target in "$@"; do
   say "fuzz_$target, $seconds s"
   mkdir -p "$BUILD/corpus/$target" "$BUILD/found"
   # LibTorch's zip reader keeps a kilobyte of an archive that it refuses.
   leaks=1
   if [[ "$target" == weights ]]; then leaks=0; fi
-  "$BUILD/bin/fuzz_$target" -max_total_time="$seconds" -max_len=16384 -timeout=25 -rss_limit_mb=4096 \
+  ASAN_OPTIONS="$asan_options:detect_leaks=$leaks" "$BUILD/bin/fuzz_$target" \
+    -max_total_time="$seconds" -max_len=16384 -timeout=25 -rss_limit_mb=4096 \
     -detect_leaks="$leaks" -print_final_stats=1 -verbosity=0 -artifact_prefix="$BUILD/found/$target-" \
     "$BUILD/corpus/$target" "$BUILD/seeds/$target" 2>"$BUILD/found/$target.log" \
     || { tail -n 60 "$BUILD/found/$target.log" >&2; die "fuzz_$target found something: the input is in build-fuzz/found/."; }
