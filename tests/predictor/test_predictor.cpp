@@ -21,6 +21,7 @@ PredictorSettings small() {
   PredictorSettings settings;
   settings.device = "cpu";
   settings.size = {64, 64};
+  settings.threads = 1;  // the machine may be loaded
   return settings;
 }
 
@@ -83,7 +84,6 @@ TEST(Predictor, EqualsTheProgramWithOtherSettings) {
   PredictorSettings settings = small();
   settings.size = {96, 64};
   settings.precision = Precision::fp32;
-  settings.threads = 1;
   settings.depth_range = "500:4000";
   settings.depth_hole = "none";
   settings.depth_invert = true;
