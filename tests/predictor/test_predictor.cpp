@@ -74,10 +74,12 @@ ErrorCode code_of(Work work, const std::string& text) {
 TEST(Predictor, EqualsTheProgramToTheBit) {
   PredictorSettings settings;
   settings.device = "cpu";
+  settings.threads = 1;
   const cv::Mat map = Predictor(settings)(example_rgb(), example_depth());
   ASSERT_EQ(map.type(), CV_8UC1);
   EXPECT_EQ(map.size(), cv::Size(640, 480));
-  EXPECT_TRUE(equal(map, infer(examples / "rgb/teapot.jpg", examples / "depth/teapot.png", "")));
+  EXPECT_TRUE(
+      equal(map, infer(examples / "rgb/teapot.jpg", examples / "depth/teapot.png", "--threads 1")));
 }
 
 TEST(Predictor, EqualsTheProgramWithOtherSettings) {
