@@ -385,20 +385,24 @@ class TorchProvider final : public NetworkProvider {
     const bool other = !loaded.empty() && loaded != TORCH_VERSION;
     std::vector<std::pair<std::string, std::string>> result = {
         {"LibTorch", TORCH_VERSION + (other ? ", loaded " + loaded : "")}};
+    const auto& hooks = at::detail::getCUDAHooks();
     if (!ops::built_with_cuda()) {
       result.emplace_back("CUDA", "none, this build has no CUDA kernels");
-    } else if (!at::hasCUDA()) {
+    } else if (!hooks.hasCUDART()) {
       result.emplace_back("CUDA", "none, LibTorch is loaded without it");
     } else {
-      const auto& hooks = at::detail::getCUDAHooks();
-      const long cuda = hooks.versionCUDART(), cudnn = hooks.versionCuDNN();
+      const long cuda = hooks.versionCUDART();
       result.emplace_back("CUDA",
                           std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10));
+    }
+    if (ops::built_with_cuda() && hooks.hasCuDNN()) {
+      const long cudnn = hooks.versionCuDNN();
       result.emplace_back("cuDNN", std::to_string(cudnn / 10000) + "." +
                                        std::to_string(cudnn % 10000 / 100) + "." +
                                        std::to_string(cudnn % 100));
+    } else {
+      result.emplace_back("cuDNN", "none");
     }
-    if (result.back().first != "cuDNN") result.emplace_back("cuDNN", "none");
     result.emplace_back("architectures built", with_commas(built_cuda_architectures()));
     return result;
   }

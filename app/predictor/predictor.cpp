@@ -5,6 +5,7 @@
 #include <ostream>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,8 @@ struct Predictor::Impl {
   explicit Impl(const PredictorSettings& given) : settings(given), options(to_options(given)) {
     const Form check(settings.map);
     options.weights = app::find_weights(options.weights);
-    provider->set_threads(settings.threads);
+    const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+    provider->set_threads(options.threads.value.value_or(cores));
     provider->load(options.weights);
     const std::string device = provider->devices(options.device).front();
     const auto make = [this, device](app::Precision precision) {

@@ -32,6 +32,7 @@ class CApi : public testing::Test {
     hdfnet_settings* settings = hdfnet_settings_create();
     ASSERT_EQ(hdfnet_settings_set(settings, "device", "cpu"), HDFNET_OK);
     ASSERT_EQ(hdfnet_settings_set(settings, "size", "64"), HDFNET_OK);
+    ASSERT_EQ(hdfnet_settings_set(settings, "threads", "1"), HDFNET_OK);
     ASSERT_EQ(hdfnet_predictor_create(settings, &predictor), HDFNET_OK) << hdfnet_last_error();
     hdfnet_settings_destroy(settings);
   }
@@ -56,6 +57,7 @@ TEST_F(CApi, GivesThePredictorsMap) {
   hdfnet::PredictorSettings settings;
   settings.device = "cpu";
   settings.size = {64, 64};
+  settings.threads = 1;
   const hdfnet::Predictor cpp(settings);
   cv::Mat map(bgr.size(), CV_8UC1), swapped(bgr.size(), CV_8UC1), floats(50, 70, CV_32FC1);
   hdfnet_image to = image(map, HDFNET_GREY8);

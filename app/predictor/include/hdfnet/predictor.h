@@ -50,7 +50,7 @@ struct PredictorSettings {
   std::string device = "auto";    ///< auto, cpu, cuda or cuda:N
   Precision precision = Precision::automatic;
   cv::Size size = {320, 320};  ///< of the network's input, at least 16 x 16
-  int threads = 0;  ///< of the network on the CPU; 0: as many as LibTorch takes by itself
+  int threads = 0;             ///< of the network on the CPU, during a call; 0: one a core
   ChannelOrder channels = ChannelOrder::bgr;
   std::string depth_range = "auto";  ///< auto, none, minmax or LOW:HIGH in the depth's own units
   bool depth_invert = false;         ///< the depth has near = bright; the network wants near = dark
@@ -75,7 +75,8 @@ struct PredictorSettings {
 /// IMREAD_UNCHANGED); it is resized to the RGB picture. Neither is kept or written to, any step
 /// between rows will do, and a map returned shares no memory with anything.
 ///
-/// Equality. The map of a pair is, to the bit, what hdfnet-infer writes with the same settings.
+/// Equality. The map of a pair is, to the bit, what hdfnet-infer writes with the same settings, one
+/// pair at a time. Other numbers of threads or of pairs in a call may change the last bits.
 ///
 /// Threads. One Predictor may be called from several threads at once: pictures are prepared in
 /// parallel, the network takes one call at a time. More Predictors are independent and each hold
