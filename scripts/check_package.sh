@@ -6,7 +6,7 @@
 #
 #   --build DIR   pack this build folder as it is, instead of building the release preset
 #
-# HDFNET_MIRROR=URL            the mirror for debootstrap
+# HDFNET_MIRROR=URL            the mirror for debootstrap; else the one that apt uses here
 # HDFNET_TORCH_PREFIX=DIR, HDFNET_CMAKE_OPTIONS="..."   as in scripts/test.sh
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -54,11 +54,15 @@ ID='' VERSION_CODENAME=''
 # shellcheck disable=SC1091
 source /etc/os-release
 case "$ID" in
-  debian) mirror=http://deb.debian.org/debian components=main ;;
-  ubuntu) mirror=http://archive.ubuntu.com/ubuntu components=main,universe ;;
+  debian) components=main ;;
+  ubuntu) components=main,universe ;;
   *) die "this script knows Debian and Ubuntu, not '$ID'." ;;
 esac
-mirror="${HDFNET_MIRROR:-$mirror}"
+# The mirror that apt uses here.
+# shellcheck disable=SC2016
+mirror="${HDFNET_MIRROR:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' \
+  "Codename: $VERSION_CODENAME" 'Component: main' | head -n 1)}"
+[[ -n "$mirror" ]] || die "apt has no mirror of $VERSION_CODENAME here: name one in HDFNET_MIRROR."
 
 new="$(mktemp -d /tmp/hdfnet-root-XXXXXX)"
 cleanup() {
