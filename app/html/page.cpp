@@ -13,7 +13,7 @@ constexpr const char* style = R"(
 :root { color-scheme: light dark; --line: #8884; --bad: #c33; }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td { padding: .1rem 1rem .1rem 0; }
+table { border-collapse: collapse; } td { padding: .1rem 1rem .1rem 0; overflow-wrap: anywhere; }
 pre { border: 1px solid var(--line); padding: .8rem; overflow: auto; max-height: 24rem; font-size: 12px; }
 #gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(430px, 100%), 1fr)); gap: .8rem; }
 .pair { border: 1px solid var(--line); border-radius: 6px; padding: .6rem; }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import unittest
+from pathlib import Path
 from typing import List
 
 from browser import Browser, find_browser
-from program import ROOT, ProgramTest, make_pair, run, run_tests, scaled_pairs
+from program import ROOT, WEIGHTS, ProgramTest, make_pair, run, run_tests, scaled_pairs
 
 BROWSER = find_browser()
 
@@ -43,9 +44,11 @@ class ReportPage(ProgramTest):
             (self.folder / f"rgb/{name}.png").write_bytes(b"no picture")
             shutil.copy(self.folder / "depth/0.png", self.folder / f"depth/{name}.png")
         page = self.folder / "page.html"
+        long_name = self.folder / f"{'w' * 120}.pt"
+        long_name.symlink_to(Path(WEIGHTS).resolve())
         done = run(
-            *self.inputs(), "--out", self.out, "--size", "64",
-            "--report", page, "--repeat", "1", "--warmup", "0",
+            *self.inputs(), "--out", self.out, "--size", "64", "--weights", long_name,
+            "--report", page, "--repeat", "1", "--warmup", "0", weights=False,
         )  # fmt: skip
         self.expect(done, 1, "4 written, 2 failed")
         self.browser = Browser(BROWSER)
