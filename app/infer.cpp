@@ -136,6 +136,7 @@ class Inference {
             .height = options_.size.height,
             .width = options_.size.width,
             .fail_fast = options_.fail_fast,
+            .take_turns = !setup_.on_gpu,
             .interrupted = [] { return InterruptGuard::signal() != 0; }};
   }
 

@@ -31,15 +31,14 @@ std::vector<std::string> choose_devices(const Options& options, NetworkProvider&
 Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs) {
   Setup setup;
   setup.devices = choose_devices(options, provider);
-  const bool gpu = is_gpu(setup.devices.front());
+  setup.on_gpu = is_gpu(setup.devices.front());
   // Not more than each device's part of the pairs, so that all of them have something to do.
   const std::size_t devices = setup.devices.size();
   const int most =
       static_cast<int>(std::clamp<std::size_t>((pairs + devices - 1) / devices, 1, 65536));
-  setup.batch = std::min(options.batch.value.value_or(gpu ? gpu_batch : 1), most);
+  setup.batch = std::min(options.batch.value.value_or(setup.on_gpu ? gpu_batch : 1), most);
   setup.threads = options.threads.value.value_or(usable_cores());
-  // On the CPU the network needs the cores; reading and writing is a few per cent of its time.
-  setup.workers = gpu ? setup.threads : std::max(setup.threads / 4, 1);
+  setup.workers = setup.threads;  // on the CPU they take turns with the network
   return setup;
 }
 

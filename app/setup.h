@@ -17,6 +17,7 @@ struct Setup {
   int batch = 1;
   int threads = 1;  ///< in all
   int workers = 1;  ///< of them for reading and writing
+  bool on_gpu = false;
 };
 
 /// Resolves --device (and, for a launcher's process, the GPU of its local rank), --batch and

@@ -53,7 +53,8 @@ class Run {
     // batches enough of them to keep every worker busy.
     const int networks = static_cast<int>(parts.networks.size());
     const int for_workers = (2 * settings.workers + settings.batch - 1) / settings.batch;
-    return {settings.batch, 2 * networks + for_workers, networks};
+    return {settings.batch, 2 * networks + for_workers, networks,
+            settings.take_turns && networks == 1};
   }
 
   void worker_thread(int index) {

@@ -16,6 +16,9 @@ struct PipelineSettings {
   int height = 320;
   int width = 320;
   bool fail_fast = false;
+  /// Reading and writing wait while the network computes, and it waits for them: for a network on
+  /// the CPU, whose cores they would take away. With one network only.
+  bool take_turns = false;
   std::function<bool()> interrupted = [] { return false; };
 };
 

@@ -58,13 +58,17 @@ std::optional<Scheduler::Task> Scheduler::next_task() {
   std::unique_lock lock(mutex_);
   while (true) {
     stopping_locked();
-    if (!save_tasks_.empty()) {
+    if (!networks_turn_ && !save_tasks_.empty()) {
       const Task task = save_tasks_.front();
       save_tasks_.pop_front();
+      ++tasks_in_hand_;
       return task;
     }
-    if (can_load()) return load_task();
-    if (!may_save_later()) return std::nullopt;
+    if (!networks_turn_ && can_load()) {
+      ++tasks_in_hand_;
+      return load_task();
+    }
+    if (save_tasks_.empty() && !may_save_later()) return std::nullopt;
     changed_.wait(lock);
   }
 }
@@ -72,18 +76,31 @@ std::optional<Scheduler::Task> Scheduler::next_task() {
 void Scheduler::loaded(Batch& batch) {
   const std::lock_guard lock(mutex_);
   --batch.loading;
+  --tasks_in_hand_;
   changed_.notify_all();
 }
 
 void Scheduler::saved(Batch& batch) {
   const std::lock_guard lock(mutex_);
   if (--batch.saving == 0) release(batch);
+  --tasks_in_hand_;
   changed_.notify_all();
 }
 
 bool Scheduler::front_is_full() const {
   const Batch& batch = *filling_.front();
   return batch.loading == 0 && (batch.given == batch.size || stopping_);
+}
+
+bool Scheduler::network_may_go() {
+  if (!limits_.take_turns) return true;
+  if (networks_turn_ && !front_is_ready()) {
+    networks_turn_ = false;
+    changed_.notify_all();
+  } else if (!networks_turn_ && front_is_ready()) {
+    networks_turn_ = tasks_in_hand_ == 0 && save_tasks_.empty() && !can_load();
+  }
+  return networks_turn_;
 }
 
 Batch* Scheduler::take_handed(int network) {
@@ -102,7 +119,7 @@ Batch* Scheduler::next_batch(int network) {
     stopping_locked();
     if (!roster_.works(network)) return nullptr;
     Batch* batch = take_handed(network);
-    if (batch == nullptr && !filling_.empty() && front_is_full()) {
+    if (batch == nullptr && network_may_go() && front_is_ready()) {
       batch = filling_.front();
       filling_.pop_front();
     }

@@ -21,12 +21,18 @@ namespace hdfnet::app {
 /// disk is the slow one. Writing comes before reading, so finished maps never pile up; and reading
 /// keeps within a window that starts at the oldest batch still in hand, so one slow pair cannot
 /// leave ever more results waiting for their turn behind it.
+///
+/// Where the network runs on the same cores as the workers, they can take turns: the network
+/// computes all that was read while the workers wait, then the workers write and read all they can
+/// while it waits. A worker beside a network that has a thread on every core holds one of them up,
+/// and all others wait for that one.
 class Scheduler {
  public:
   struct Limits {
     int batch = 1;              ///< jobs per batch
     int batches_in_flight = 1;  ///< that circulate
     int networks = 1;
+    bool take_turns = false;  ///< with one network only
     std::size_t window() const { return std::size_t{4} * batches_in_flight * batch; }  ///< jobs
   };
 
@@ -69,6 +75,8 @@ class Scheduler {
   bool can_load() const;
   bool can_open() const;
   bool may_save_later() const;
+  bool front_is_ready() const { return !filling_.empty() && front_is_full(); }
+  bool network_may_go();
   Task load_task();
   void release(Batch& batch);
   Batch* take_handed(int network);
@@ -87,6 +95,8 @@ class Scheduler {
   std::deque<Batch*> filling_;  ///< opened and not yet computed, in the order of their jobs
   std::deque<Batch*> handed_;   ///< that a network failed with and another will try
   int computing_ = 0;
+  int tasks_in_hand_ = 0;
+  bool networks_turn_ = false;  ///< never, unless they take turns
   Roster roster_;
   std::deque<Task> save_tasks_;
 };

@@ -31,6 +31,7 @@ class FakeIo final : public PairIo {
  public:
   std::set<int> unreadable, unwritable;
   std::chrono::microseconds load_time{0};
+  std::function<void(const Job&)> before_load = [](const Job&) {};
   std::function<void(const Job&)> before_save = [](const Job&) {};
   std::atomic<int> loading{0}, loaded{0}, saved{0};
   std::mutex mutex;
@@ -38,6 +39,7 @@ class FakeIo final : public PairIo {
 
   LoadedPair load(const Job& job, const Planes& planes, const std::string&,
                   PairTimes& times) override {
+    before_load(job);
     // Later jobs are quicker, so that they overtake earlier ones.
     std::this_thread::sleep_for(load_time * (5 - number(job) % 5));
     if (unreadable.count(number(job)) > 0) throw std::runtime_error("cannot read " + job.name);

@@ -135,6 +135,51 @@ TEST_F(PipelineTest, APairThatIsSlowToWriteHoldsReadingBack) {
   expect_all_in_order(200);
 }
 
+TEST_F(PipelineTest, TurnsKeepTheNetworkAndTheWorkersApart) {
+  settings.take_turns = true;
+  std::atomic<int> working{0}, computing{0}, together{0};
+  const auto alone = [&together](std::atomic<int>& own, const std::atomic<int>& others) {
+    ++own;
+    if (others > 0) ++together;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (others > 0) ++together;
+    --own;
+  };
+  io.before_load = [&](const Job&) { alone(working, computing); };
+  io.before_save = [&](const Job&) { alone(working, computing); };
+  provider.behaviour.before_forward = [&](int) { alone(computing, working); };
+  io.unreadable = {3, 11};
+  io.unwritable = {5};
+  for (const int batch : {1, 3, 64}) {
+    for (const int workers : {1, 2, 5}) {
+      order.clear();
+      results.clear();
+      settings.batch = batch;
+      settings.workers = workers;
+      run(40);
+      expect_all_in_order(40);
+      EXPECT_EQ(with(Status::failed), (std::vector<int>{3, 5, 11}));
+      EXPECT_EQ(together, 0) << "batches of " << batch << ", " << workers << " workers";
+    }
+  }
+}
+
+TEST_F(PipelineTest, TurnsEndWithAnInterrupt) {
+  settings.take_turns = true;
+  settings.workers = 2;
+  std::atomic<bool> interrupted{false};
+  settings.interrupted = [&] { return interrupted.load(); };
+  int calls = 0;
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls == 3) interrupted = true;
+  };
+  run(100);
+  expect_all_in_order(100);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(with(Status::written).size(), 3u);
+  EXPECT_EQ(with(Status::not_done).size(), 97u);
+}
+
 TEST_F(PipelineTest, ASlowSinkHoldsReadingBack) {
   settings.batch = 2;
   settings.workers = 2;
