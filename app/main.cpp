@@ -15,6 +15,10 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto provider = hdfnet::app::make_torch_provider();
-  return hdfnet::app::run_application(arguments, *provider,
-                                      {std::cin, std::cout, std::cerr, isatty(STDERR_FILENO) != 0});
+  const int status = hdfnet::app::run_application(
+      arguments, *provider, {std::cin, std::cout, std::cerr, isatty(STDERR_FILENO) != 0});
+  std::cout << std::flush;
+  if (std::cout) return status;
+  std::cerr << "error: the standard output could not be written completely\n";
+  return status == 0 ? 1 : status;
 }

@@ -19,7 +19,7 @@ if(NOT HDFNET_TORCH_CMAKE_DIR)
   string(CONCAT HDFNET_TORCH_PROBLEM
     "LibTorch was not found. Give the folder of LibTorch >= ${HDFNET_LIBTORCH_MINIMUM}: "
     "-DCMAKE_PREFIX_PATH=/path/to/libtorch "
-    "(for PyTorch from pip: python3 -c 'import torch; print(torch.utils.cmake_prefix_path)').")
+    "(for PyTorch from pip: python3 -c 'print(__import__(\"torch\").utils.cmake_prefix_path)').")
   return()
 endif()
 get_filename_component(HDFNET_TORCH_ROOT "${HDFNET_TORCH_CMAKE_DIR}/../../.." ABSOLUTE)

@@ -1,3 +1,5 @@
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <functional>
@@ -25,7 +27,13 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return run();
+    const int status = run();
+    std::cout << std::flush;
+    if (!std::cout) throw std::runtime_error("the standard output could not be written completely");
+    return status;
+  } catch (const c10::Error& error) {
+    std::cerr << "hdfnet-bench: " << error.what_without_backtrace() << "\n";
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << "hdfnet-bench: " << error.what() << "\n";
     return 2;

@@ -68,7 +68,8 @@ cv::Mat heat_map(const cv::Mat& saliency);
 std::vector<std::byte> encode_png(const cv::Mat& image, int compression = 3);
 
 /// Writes the file whole or not at all: under a hidden temporary name in the same folder, then
-/// renamed. Missing folders are made. Throws OutputError; the temporary file is removed then.
+/// renamed. Missing folders are made. What a link points to is replaced, not the link; a device or
+/// pipe is written to. Throws OutputError; the temporary file is removed then.
 void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes);
 
 }  // namespace hdfnet::app

@@ -37,6 +37,15 @@ fs::path temporary_beside(const fs::path& file) {
                                std::to_string(counter.fetch_add(1)) + ".tmp");
 }
 
+void write_all(int fd, const fs::path& file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(file, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
 /// A file without a name (Linux's O_TMPFILE), which vanishes with the process that writes it; -1
 /// where the file system has no such files, as NFS, or where it could not be named later.
 int open_nameless(const fs::path& folder, mode_t mode) {
@@ -65,14 +74,7 @@ class TemporaryFile {
     if (named_) ::unlink(name_.c_str());
   }
 
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail(final_name_, errno);
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
-  }
+  void write(std::span<const std::byte> bytes) { write_all(fd_, final_name_, bytes); }
 
   void keep() {
     if (!named_) give_name();
@@ -100,6 +102,19 @@ class TemporaryFile {
   bool named_ = false;  ///< as name_
 };
 
+/// Devices and pipes are written to, never replaced.
+void write_into(const fs::path& file, std::span<const std::byte> bytes) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail(file, errno);
+  try {
+    write_all(fd, file, bytes);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  if (::close(fd) != 0) fail(file, errno);
+}
+
 }  // namespace
 
 void write_file(const fs::path& file, std::span<const std::byte> bytes) {
@@ -108,7 +123,15 @@ void write_file(const fs::path& file, std::span<const std::byte> bytes) {
     fs::create_directories(file.parent_path(), error);
     if (error) fail(file, error.value());
   }
-  TemporaryFile temporary(file);
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
+    write_into(file, bytes);
+    return;
+  }
+  // Behind a link the file is replaced, not the link.
+  const bool link = fs::is_symlink(fs::symlink_status(file, error));
+  TemporaryFile temporary(link && fs::exists(status) ? fs::canonical(file) : file);
   temporary.write(bytes);
   temporary.keep();
 }

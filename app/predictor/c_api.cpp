@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <opencv2/core.hpp>
@@ -100,9 +101,9 @@ cv::Mat view(const hdfnet_image* image, const char* name) {
   check_not_null(image->data, name);
   const int type = mat_type(*image, name);
   if (image->width < 1 || image->height < 1) {
-    throw Error(ErrorCode::invalid_argument, std::string(name) + ": found a size of " +
-                                                 std::to_string(image->width) + " x " +
-                                                 std::to_string(image->height) + ".");
+    throw Error(ErrorCode::invalid_argument,
+                std::string(name) + ": found a size of " + std::to_string(image->width) + " x " +
+                    std::to_string(image->height) + "; at least 1 x 1 is needed.");
   }
   const std::size_t row = static_cast<std::size_t>(image->width) * CV_ELEM_SIZE(type);
   const std::size_t sample = CV_ELEM_SIZE1(type);
@@ -114,6 +115,14 @@ cv::Mat view(const hdfnet_image* image, const char* name) {
                     " bytes; at least " + std::to_string(row) + " are needed for a row of " +
                     std::to_string(image->width) + " pixels, and stride and data aligned to " +
                     std::to_string(sample) + ".");
+  }
+  constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
+  if (stride > most / static_cast<std::size_t>(image->height)) {
+    throw Error(ErrorCode::invalid_argument,
+                std::string(name) + ": found a stride of " + std::to_string(stride) + " bytes; " +
+                    std::to_string(image->height) +
+                    " rows of that do not fit into memory (rows go downwards: the stride is not "
+                    "negative).");
   }
   return {image->height, image->width, type, image->data, stride};
 }

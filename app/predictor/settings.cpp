@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,12 @@ app::Precision to_app(Precision precision) {
                         " is no value of hdfnet::Precision.");
 }
 
+void check_value(const char* name, int value, int count) {
+  if (value >= 0 && value < count) return;
+  throw app::ValueError(std::string(name) + ": " + std::to_string(value) +
+                        " is no value of its enumeration.");
+}
+
 Precision from_app(app::Precision precision) {
   switch (precision) {
     case app::Precision::automatic:
@@ -64,6 +71,7 @@ Precision from_app(app::Precision precision) {
 }  // namespace
 
 app::Options to_options(const PredictorSettings& settings) {
+  check_value("channels", static_cast<int>(settings.channels), 2);
   app::Options options;
   options.weights = settings.weights;
   options.precision = to_app(settings.precision);
@@ -87,6 +95,13 @@ app::MapStyle to_style(const MapFormat& format) {
     throw app::ValueError("map size: " + std::to_string(format.size.width) + " x " +
                           std::to_string(format.size.height) + " has no pixels.");
   }
+  if (static_cast<std::int64_t>(format.size.width) * format.size.height > app::kMaxPixels) {
+    throw app::ValueError("map size: " + std::to_string(format.size.width) + " x " +
+                          std::to_string(format.size.height) + " is more than the " +
+                          std::to_string(app::kMaxPixels) + " pixels that a picture may have.");
+  }
+  check_value("map type", static_cast<int>(format.type), 3);
+  check_value("upsample", static_cast<int>(format.upsample), 2);
   app::MapStyle style;
   style.bit_depth = format.type == MapType::grey16 ? 16 : 8;
   style.upsample =

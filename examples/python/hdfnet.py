@@ -96,10 +96,10 @@ class Predictor:
 
     def __call__(self, rgb: np.ndarray, depth: np.ndarray, size=None, dtype="uint8") -> np.ndarray:
         """The map, of the RGB's size or of `size` (width, height), as uint8, uint16 or float32."""
-        rgb = np.ascontiguousarray(rgb, np.uint8)
+        rgb = np.ascontiguousarray(rgb)
         depth = np.ascontiguousarray(depth)
-        if rgb.ndim != 3 or rgb.shape[2] != 3:
-            raise ValueError(f"rgb: expected (H, W, 3), found {rgb.shape}")
+        if rgb.ndim != 3 or rgb.shape[2] != 3 or rgb.dtype != np.uint8 or not rgb.size:
+            raise ValueError(f"rgb: expected (H, W, 3) of uint8, found {rgb.shape} {rgb.dtype}")
         if depth.ndim != 2 or depth.dtype.name not in _GREY:
             raise ValueError(
                 f"depth: expected (H, W) of {', '.join(_GREY)}, found {depth.shape} {depth.dtype}"

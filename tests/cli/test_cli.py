@@ -84,6 +84,15 @@ class ExitStatus(ProgramTest):
     def test_all_written_is_0(self) -> None:
         self.expect(self.start(), 0, "2 written")
 
+    def test_a_full_standard_output_is_1(self) -> None:
+        for options in (["--print-config"], ["--version"], [*self.inputs(), "--dry-run"]):
+            with self.subTest(options), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    command(*options), stdout=full, stderr=subprocess.PIPE, text=True, timeout=280
+                )
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("standard output could not be written", done.stderr)
+
     def test_a_failed_pair_is_1(self) -> None:
         (self.folder / "rgb/a.png").write_bytes(b"")
         self.expect(self.start(), 1, "error: a: ", "1 written, 1 failed")

@@ -39,6 +39,34 @@ TEST(WriteFile, MakesFoldersAndReplacesFiles) {
   EXPECT_EQ(count_files(file.parent_path()), 1U);
 }
 
+TEST(WriteFile, WritesToPipesAndDevicesAndBehindLinks) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  write_file(pipe, bytes_of("through"));
+  char read[16] = {};
+  EXPECT_EQ(::read(reader, read, sizeof read), 7);
+  EXPECT_STREQ(read, "through");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  fs::create_directory(folder.path() / "other");
+  const fs::path target = folder.path() / "other/target", link = folder.path() / "link";
+  write_file(target, bytes_of("old"));
+  fs::create_symlink(target, link);
+  write_file(link, bytes_of("new"));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_bytes(target), bytes_of("new"));
+
+  // A device of its own: were it replaced, the machine's would be unharmed.
+  const fs::path full = folder.path() / "full";
+  fs::create_symlink("/dev/full", full);
+  EXPECT_NE(error_of(full, bytes_of("x")).find("the disk is full"), std::string::npos);
+  EXPECT_TRUE(fs::is_character_file(full));
+}
+
 TEST(WriteFile, HonoursTheUmask) {
   const TemporaryFolder folder;
   const mode_t before = ::umask(027);

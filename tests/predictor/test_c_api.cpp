@@ -109,6 +109,11 @@ TEST_F(CApi, WhatCannotBeIsRefusedAndTheMapLeftAlone) {
   wrong.stride = 100;
   EXPECT_EQ(hdfnet_predict(predictor, &wrong, &numbers, &to), HDFNET_INVALID_ARGUMENT);
   EXPECT_TRUE(message_has("a stride of 100 bytes; at least 1920"));
+  for (const std::size_t stride : {std::size_t{1} << 60, static_cast<std::size_t>(-1920)}) {
+    wrong.stride = stride;
+    EXPECT_EQ(hdfnet_predict(predictor, &wrong, &numbers, &to), HDFNET_INVALID_ARGUMENT);
+    EXPECT_TRUE(message_has("do not fit into memory"));
+  }
   wrong = colours;
   wrong.pixels = 77;
   EXPECT_EQ(hdfnet_predict(predictor, &wrong, &numbers, &to), HDFNET_INVALID_ARGUMENT);

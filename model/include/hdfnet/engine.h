@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "hdfnet/architecture.h"
+#include "hdfnet/error.h"
 #include "hdfnet/module_observer.h"
 #include "hdfnet/parameters.h"
 #include "hdfnet/precision.h"

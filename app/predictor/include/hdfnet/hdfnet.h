@@ -8,7 +8,8 @@
  * says what was found, what is needed and what to do. No exception leaves this library.
  *
  * Threads: one predictor may be used by several threads at once. Settings are one thread's at a
- * time. Strings returned belong to the library.
+ * time. Strings returned belong to the library. A child of fork() cannot use its parent's
+ * predictors.
  */
 
 #include <stddef.h>
@@ -64,7 +65,7 @@ typedef struct hdfnet_image {
   void* data;
   int32_t width;  /* pixels */
   int32_t height; /* pixels */
-  size_t stride;  /* bytes from one row to the next; 0: no gap between the rows */
+  size_t stride;  /* bytes from one row to the next one below; 0: no gap between the rows */
   int32_t pixels; /* one of hdfnet_pixels */
 } hdfnet_image;
 
@@ -72,7 +73,8 @@ typedef struct hdfnet_image {
  *
  * rgb:   RGB8, BGR8 or GREY8.
  * depth: GREY8, GREY16 or FLOAT32, of any size (it is resized to the RGB); near = dark unless the
- *        setting depth-invert says otherwise.
+ *        setting depth-invert says otherwise. NaN, infinities, negative numbers and the setting
+ *        depth-hole are pixels without a reading, which are filled.
  * map:   GREY8 or GREY16 (the full range = salient) or FLOAT32 (0..1), of the size that is wanted;
  *        for that of the RGB the map equals hdfnet-infer's. Untouched when the call fails.
  * The data of rgb and depth is only read. */

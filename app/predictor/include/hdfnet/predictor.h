@@ -49,7 +49,7 @@ struct PredictorSettings {
                                   ///< library (build tree or installation), in the current folder
   std::string device = "auto";    ///< auto, cpu, cuda or cuda:N
   Precision precision = Precision::automatic;
-  cv::Size size = {320, 320};  ///< of the network's input, at least 16 x 16
+  cv::Size size = {320, 320};  ///< of the network's input, 32 to 8192 each
   int threads = 0;             ///< of the network on the CPU, during a call; 0: one a core
   ChannelOrder channels = ChannelOrder::bgr;
   std::string depth_range = "auto";  ///< auto, none, minmax or LOW:HIGH in the depth's own units
@@ -72,15 +72,17 @@ struct PredictorSettings {
 /// Pictures. RGB: CV_8U or CV_16U with 1, 3 or 4 channels in the order of settings.channels; alpha
 /// is ignored, of 16 bits the upper 8 count, as when hdfnet-infer reads files. Depth: CV_8U,
 /// CV_16U, CV_16S, CV_32S, CV_32F or CV_64F, one channel, or three equal ones (cv::imread without
-/// IMREAD_UNCHANGED); it is resized to the RGB picture. Neither is kept or written to, any step
-/// between rows will do, and a map returned shares no memory with anything.
+/// IMREAD_UNCHANGED); it is resized to the RGB picture. NaN, infinities, negative numbers, those
+/// from 1e10 on and depth_hole are pixels without a reading, which are filled. Neither is kept or
+/// written to, any step between rows will do, and a map returned shares no memory with anything.
 ///
 /// Equality. The map of a pair is, to the bit, what hdfnet-infer writes with the same settings, one
 /// pair at a time. Other numbers of threads or of pairs in a call may change the last bits.
 ///
 /// Threads. One Predictor may be called from several threads at once: pictures are prepared in
 /// parallel, the network takes one call at a time. More Predictors are independent and each hold
-/// the parameters (about 180 MB). Construction and destruction are not safe beside a call.
+/// the parameters (about 180 MB). Construction and destruction are not safe beside a call. A child
+/// of fork() cannot use the Predictors of its parent: LibTorch's threads are not there.
 ///
 /// Errors. Everything throws hdfnet::Error, whose code says which kind; a failed call leaves the
 /// Predictor usable.
