@@ -285,14 +285,18 @@ class Interrupted(ProgramTest):
             make_pair(self.folder, f"{index:03}", index)
         with subprocess.Popen(
             command(*self.inputs(), "--out", self.out, "--size", "96"),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as process:  # fmt: skip
-            first = process.stdout.readline()
+            # Byte by byte: readline() would take lines behind the first along, and lose them.
+            first = byte = os.read(process.stdout.fileno(), 1)
+            while byte and byte != b"\n":
+                byte = os.read(process.stdout.fileno(), 1)
+                first += byte
             process.send_signal(signal.SIGINT)
-            rest, log = process.communicate(timeout=120)
+            rest, log = (stream.decode() for stream in process.communicate(timeout=120))
         self.assertEqual(process.returncode, 130, log)
         self.assertIn("not done", log)
-        printed = [first.strip()] + rest.splitlines()
+        printed = (first.decode() + rest).splitlines()
         self.assertLess(len(printed), 200)
         self.assertEqual([str(file) for file in whole_pngs(self.out)], sorted(printed))
 
