@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compare.h"
-#include "report.h"
+#include "report_options.h"
 
 namespace hdfnet::bench {
 namespace {
@@ -16,8 +16,7 @@ namespace {
 struct Options {
   std::string first;
   std::string second;
-  std::string format = "table";
-  std::string output;
+  ReportOptions report;
 };
 
 TimedReport read_file(const std::string& file) {
@@ -48,7 +47,7 @@ int run_compare(const Options& options) {
   }
   std::vector<Row> rows;
   for (const ComparedRow& row : comparison.rows) rows.push_back(line_of(row));
-  write_report_to(options.output, parse_format(options.format), environment, rows);
+  options.report.write(environment, rows);
   return 0;
 }
 
@@ -63,10 +62,7 @@ void add_compare_command(CLI::App& app, std::function<int()>& run) {
       "do not overlap");
   command->add_option("A", options->first, "the first report")->required();
   command->add_option("B", options->second, "the second report")->required();
-  command->add_option("--format", options->format, "table, md, csv, json")
-      ->check(CLI::IsMember({"table", "md", "csv", "json"}))
-      ->capture_default_str();
-  command->add_option("--output", options->output, "a file instead of standard output");
+  options->report.add_to(*command);
   command->callback([options, &run] { run = [options] { return run_compare(*options); }; });
 }
 

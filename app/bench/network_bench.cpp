@@ -21,7 +21,7 @@
 
 #include "hdfnet/engine.h"
 #include "hdfnet/version.h"
-#include "report.h"
+#include "report_options.h"
 #include "stopwatch.h"
 
 namespace hdfnet::bench {
@@ -37,8 +37,7 @@ struct Options {
   int repeats = 10;
   int threads = 0;
   bool no_memory = false;
-  std::string format = "table";
-  std::string output;
+  ReportOptions report;
   std::string only;  ///< engine or frozen: run one alone and print its peak memory
 };
 
@@ -255,7 +254,7 @@ int run_network(const Options& options) {
       }
     }
   }
-  write_report_to(options.output, parse_format(options.format), environment_of(options), rows);
+  options.report.write(environment_of(options), rows);
   const bool wrong = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
     return row["right"].is_boolean() && !row["right"].get<bool>();
   });
@@ -289,10 +288,7 @@ void add_network_command(CLI::App& app, std::function<int()>& run) {
       ->capture_default_str();
   command->add_flag("--no-memory", options->no_memory,
                     "do not measure the peak memory, each case in a process of its own");
-  command->add_option("--format", options->format, "table, md, csv, json")
-      ->check(CLI::IsMember({"table", "md", "csv", "json"}))
-      ->capture_default_str();
-  command->add_option("--output", options->output, "a file instead of standard output");
+  options->report.add_to(*command);
   command
       ->add_option("--only", options->only,
                    "run engine or frozen alone and print its peak memory in bytes")

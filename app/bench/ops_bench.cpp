@@ -18,7 +18,7 @@
 #include "hdfnet/ops/dynamic_filter.h"
 #include "hdfnet/ops/generated_dynamic_filter.h"
 #include "hdfnet/version.h"
-#include "report.h"
+#include "report_options.h"
 #include "stopwatch.h"
 #ifdef HDFNET_WITH_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -44,8 +44,7 @@ struct Options {
   bool unchecked = false;
   std::string device = "auto";
   int repeats = 20;
-  std::string format = "table";
-  std::string output;
+  ReportOptions report;
 };
 
 const std::map<std::string, at::ScalarType> kTypes = {
@@ -249,8 +248,7 @@ int run_ops(const Options& options) {
     rows.push_back(measure(c, options, device, ceiling));
     if (rows.back()["right"].is_boolean()) right = right && rows.back()["right"].get<bool>();
   }
-  write_report_to(options.output, parse_format(options.format),
-                  environment_of(device, ceiling, options), rows);
+  options.report.write(environment_of(device, ceiling, options), rows);
   return right ? 0 : 1;
 }
 
@@ -291,10 +289,7 @@ void add_ops_command(CLI::App& app, std::function<int()>& run) {
   command->add_option("--repeat", options->repeats, "timed calls of each case")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--format", options->format, "table, md, csv, json")
-      ->check(CLI::IsMember({"table", "md", "csv", "json"}))
-      ->capture_default_str();
-  command->add_option("--output", options->output, "a file instead of standard output");
+  options->report.add_to(*command);
   command->callback([options, &run] { run = [options] { return run_ops(*options); }; });
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hdfnet/version.h"
-#include "report.h"
+#include "report_options.h"
 #include "stopwatch.h"
 
 namespace hdfnet::bench {
@@ -22,8 +22,7 @@ struct Options {
   int64_t batch = 64;
   std::vector<int64_t> kernel_sizes = {3, 5, 16};
   int repeats = 10;
-  std::string format = "table";
-  std::string output;
+  ReportOptions report;
 };
 
 struct Ceilings {
@@ -119,7 +118,7 @@ int run_roofline(const Options& options) {
   environment["type"] = "fp32, no TF32";
   environment["copy GB/s"] = ceilings.bytes_per_second / 1e9;
   environment["matrix TFLOP/s"] = ceilings.flop_per_second / 1e12;
-  write_report_to(options.output, parse_format(options.format), environment, rows);
+  options.report.write(environment, rows);
   return 0;
 }
 
@@ -146,10 +145,7 @@ void add_roofline_command(CLI::App& app, std::function<int()>& run) {
   command->add_option("--repeat", options->repeats, "timed calls of each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--format", options->format, "table, md, csv, json")
-      ->check(CLI::IsMember({"table", "md", "csv", "json"}))
-      ->capture_default_str();
-  command->add_option("--output", options->output, "a file instead of standard output");
+  options->report.add_to(*command);
   command->callback([options, &run] { run = [options] { return run_roofline(*options); }; });
 }
 

@@ -1,11 +1,9 @@
 #include "hdfnet/predictor.h"
 
-#include <algorithm>
 #include <mutex>
 #include <ostream>
 #include <span>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "image/pil.h"
 #include "run/console.h"
 #include "run/robust_network.h"
+#include "run/usable_cores.h"
 #include "settings.h"
 #include "torch_network.h"
 
@@ -69,8 +68,7 @@ struct Predictor::Impl {
   explicit Impl(const PredictorSettings& given) : settings(given), options(to_options(given)) {
     const Form check(settings.map);
     options.weights = app::find_weights(options.weights);
-    const int cores = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
-    provider->set_threads(options.threads.value.value_or(cores));
+    provider->set_threads(options.threads.value.value_or(app::usable_cores()));
     provider->load(options.weights);
     const std::string device = provider->devices(options.device).front();
     const auto make = [this, device](app::Precision precision) {
@@ -100,11 +98,7 @@ struct Predictor::Impl {
     for (std::size_t i = 0; i < rgb.size(); ++i) {
       with_public_errors(place(i, rgb.size()), [&] {
         const app::RobustMap& map = result[i];
-        if (!map.finite) {
-          throw std::runtime_error("the network's output is not finite, even in " + map.precision +
-                                   ": the weights or the input are outside what the network can "
-                                   "compute.");
-        }
+        if (!map.finite) throw std::runtime_error(map.not_finite());
         maps[i] = form.apply(map.values(), map.maps.height, map.maps.width, rgb[i].size());
       });
     }

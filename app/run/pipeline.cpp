@@ -184,8 +184,7 @@ class Run {
     slot.result.precision = map.precision;
     slot.computed = map.finite;
     if (!slot.computed) {
-      slot.fail("the network's output is not finite, even in " + slot.result.precision +
-                ": the weights or the input are outside what the network can compute.");
+      slot.fail(map.not_finite());
     } else if (slot.result.precision != info.precision) {
       parts_.console.warning(slot.job->name + ": the network's output was not finite in " +
                              info.precision + "; computed again in " + slot.result.precision +

@@ -29,6 +29,11 @@ std::vector<Precision> wider_than(const std::string& precision) {
 
 }  // namespace
 
+std::string RobustMap::not_finite() const {
+  return "the network's output is not finite, even in " + precision +
+         ": the weights or the input are outside what the network can compute.";
+}
+
 RobustNetwork::RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console)
     : network_(std::move(network)),
       maker_(std::move(maker)),

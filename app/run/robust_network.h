@@ -18,6 +18,7 @@ struct RobustMap {
   bool finite = true;     ///< false: not a number even in fp32, nothing to write
 
   std::span<const float> values() const { return maps.map(index); }
+  std::string not_finite() const;  ///< what to say of a map that is not
 };
 
 /// A network that goes on where the plain one would give up:
