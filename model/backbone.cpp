@@ -30,8 +30,12 @@ class VggEncoderStage final : public EncoderStage {
     }
   }
 
-  at::Tensor forward(const at::Tensor& input, ModuleCost* cost) const override {
-    at::Tensor x = pool_ ? max_pool(input, 2, 0, cost) : input;
+  at::Tensor pool(const at::Tensor& x, ModuleCost* cost) const override {
+    return pool_ ? max_pool(x, 2, 0, cost) : x;
+  }
+
+  at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
+    at::Tensor x = pooled;
     for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
     return x;
   }
@@ -50,8 +54,10 @@ class ResnetStem final : public EncoderStage {
     convolution_ = {read_affine_norm(parameters, name + ".0", name + ".1"), options, backend};
   }
 
-  at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const override {
-    return convolution_(x, cost);
+  at::Tensor pool(const at::Tensor& x, ModuleCost* /*cost*/) const override { return x; }
+
+  at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
+    return convolution_(pooled, cost);
   }
 
  private:
@@ -101,8 +107,12 @@ class ResnetEncoderStage final : public EncoderStage {
     }
   }
 
-  at::Tensor forward(const at::Tensor& input, ModuleCost* cost) const override {
-    at::Tensor x = pool_ ? max_pool(input, 3, 1, cost) : input;
+  at::Tensor pool(const at::Tensor& x, ModuleCost* cost) const override {
+    return pool_ ? max_pool(x, 3, 1, cost) : x;
+  }
+
+  at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
+    at::Tensor x = pooled;
     for (const Bottleneck& block : blocks_) x = block.forward(x, cost);
     return x;
   }

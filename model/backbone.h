@@ -12,7 +12,12 @@ namespace hdfnet {
 class EncoderStage {
  public:
   virtual ~EncoderStage() = default;
-  virtual at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const = 0;
+  at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const {
+    return convolve(pool(x, cost), cost);
+  }
+  /// The stage in two parts: its pooling, if any, and the rest.
+  virtual at::Tensor pool(const at::Tensor& x, ModuleCost* cost) const = 0;
+  virtual at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const = 0;
 };
 
 /// The stages of one stream; `prefix` is "encoder" or "depth_encoder".

@@ -59,9 +59,21 @@ class FusedDdpm final : public Ddpm {
     std::vector<Affine> first = features;
     first.insert(first.end(), reduced.begin(), reduced.end());
     first_ = {concatenate(first), {}, backend};
+    read_in_place_ = backend.read_in_place;
+    set_generator(concatenate(generators), backend);
+    if (read_in_place_) {
+      for (const auto& step : dense) {
+        joined_dense_.emplace_back(concatenate(step), grouped(true), backend);
+      }
+      joined_merge_ = {concatenate(merged), grouped(true), backend};
+      joined_output_ = {concatenate(outputs), grouped(false), backend};
+      ConvolutionOptions relu;
+      relu.relu = true;
+      joined_fuse_ = {read_basic_conv(parameters, prefix + "fuse"), relu, backend};
+      return;
+    }
     for (const auto& step : dense) dense_.emplace_back(concatenate(step), grouped(true), backend);
     merge_ = {concatenate(merged), grouped(true), backend};
-    set_generator(concatenate(generators), backend);
     output_ = {concatenate(outputs), grouped(false), backend};
   }
 
@@ -71,6 +83,7 @@ class FusedDdpm final : public Ddpm {
     const at::Tensor features = kernel_features(y, cost);
     const at::Tensor filtered = taps_on_chip_ ? filter_on_chip(x, features, cost)
                                               : filter_with_stored_taps(x, features, cost);
+    if (read_in_place_) return joined_fuse_({x, joined_output_({filtered}, cost)}, cost);
     return fuse_(at::cat({x, output_(filtered, cost)}, 1), cost);
   }
 
@@ -120,6 +133,11 @@ class FusedDdpm final : public Ddpm {
     const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
     std::vector<at::Tensor> maps = {reduced};
     at::Tensor newest;
+    for (const JoinedConvolution& convolution : joined_dense_) {
+      newest = convolution(maps, cost);
+      maps.insert(maps.end() - 1, newest);
+    }
+    if (read_in_place_) return joined_merge_({feature, newest}, cost);
     for (const Convolution& convolution : dense_) {
       newest = convolution(join(maps), cost);
       maps.insert(maps.end() - 1, newest);
@@ -164,6 +182,11 @@ class FusedDdpm final : public Ddpm {
   at::Tensor tap_bias_;    ///< (branches, mid*K*K)
   Convolution output_;
   Convolution fuse_;
+  bool read_in_place_ = false;  ///< these take the places of dense_, merge_, output_ and fuse_
+  std::vector<JoinedConvolution> joined_dense_;
+  JoinedConvolution joined_merge_;
+  JoinedConvolution joined_output_;
+  JoinedConvolution joined_fuse_;
 };
 
 class ReferenceDdpm final : public Ddpm {

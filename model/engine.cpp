@@ -4,12 +4,16 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "hdfnet/error.h"
 #include "hdfnet/libtorch_version.h"
 #include "hdfnet/ops/dynamic_filter.h"
 #include "network.h"
+#ifdef HDFNET_WITH_CUDA
+#include "graph_cache.h"
+#endif
 
 namespace hdfnet {
 namespace {
@@ -67,6 +71,18 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   // 2048 x 3 x 3 terms, then lose more than twice what the original network does; VGG's do not.
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
+  }
+  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,block=4
+  const char* text = std::getenv("HDFNET_TRY");
+  const std::string wanted = text != nullptr ? text : "in_place,decoder,streams,block=4";
+  const auto on = [&](const char* word) { return wanted.find(word) != std::string::npos; };
+  if (backend.half_on_cuda()) {
+    backend.read_in_place = on("in_place");
+    backend.transport_in_place = on("transport");
+    backend.decoder_in_place = on("decoder");
+    if (on("streams")) backend.two_streams_up_to = 4;
+    const size_t block = wanted.find("block=");
+    if (block != std::string::npos) backend.fine_block = std::atol(wanted.c_str() + block + 6);
   }
   return backend;
 }
@@ -131,7 +147,29 @@ struct Engine::Impl {
         ddpm(options.ddpm),
         architecture(inspect(parameters)),
         backend(make_backend(device, precision, architecture.variant)),
-        network(parameters, architecture, ddpm, backend) {}
+        network(parameters, architecture, ddpm, backend) {
+#ifdef HDFNET_WITH_CUDA
+    if (device.is_cuda() && options.graphs) {
+      graphs = std::make_unique<GraphCache>(
+          device, [this](const at::Tensor& rgb, const at::Tensor& depth) {
+            return network.forward(prepare(rgb), prepare(depth), nullptr);
+          });
+    }
+#endif
+  }
+
+  at::Tensor prepare(const at::Tensor& tensor) const {
+    return tensor.to(backend.device, backend.dtype, /*non_blocking=*/true)
+        .contiguous(backend.memory_format);
+  }
+
+  at::Tensor forward(const at::Tensor& rgb, const at::Tensor& depth,
+                     ModuleObserver* observer) const {
+#ifdef HDFNET_WITH_CUDA
+    if (graphs != nullptr && observer == nullptr) return graphs->forward(rgb, depth);
+#endif
+    return network.forward(prepare(rgb), prepare(depth), observer);
+  }
 
   at::Device device;
   Precision precision;
@@ -139,6 +177,9 @@ struct Engine::Impl {
   Architecture architecture;
   Backend backend;
   Network network;
+#ifdef HDFNET_WITH_CUDA
+  std::unique_ptr<GraphCache> graphs;
+#endif
 };
 
 Engine::Engine(const Parameters& parameters, const EngineOptions& options) {
@@ -158,13 +199,8 @@ at::Tensor Engine::forward(const at::Tensor& rgb, const at::Tensor& depth,
   const c10::InferenceMode inference;
   const c10::OptionalDeviceGuard guard(
       impl_->device.is_cuda() ? std::optional<at::Device>(impl_->device) : std::nullopt);
-  const Backend& backend = impl_->backend;
-  const auto prepare = [&](const at::Tensor& tensor) {
-    return tensor.to(backend.device, backend.dtype, /*non_blocking=*/true)
-        .contiguous(backend.memory_format);
-  };
   try {
-    return impl_->network.forward(prepare(rgb), prepare(depth), observer);
+    return impl_->forward(rgb, depth, observer);
   } catch (const c10::OutOfMemoryError& error) {
     throw Error(ErrorCode::out_of_memory, "not enough memory on " + impl_->device.str() +
                                               " for a batch of " + std::to_string(rgb.size(0)) +

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "hdfnet/error.h"
+#include "hdfnet/ops/convolution.h"
 
 namespace hdfnet {
 namespace {
@@ -229,6 +230,31 @@ at::Tensor Convolution::add(const at::Tensor& x, const at::Tensor& other, Module
     cost->bytes += static_cast<double>(other.numel()) * static_cast<double>(other.element_size());
   }
   return y;
+}
+
+JoinedConvolution::JoinedConvolution(const Affine& affine, const ConvolutionOptions& options,
+                                     const Backend& backend)
+    : options_(options),
+      weight_(affine.weight.to(backend.dtype)
+                  .to(backend.device)
+                  .contiguous(at::MemoryFormat::ChannelsLast)),
+      bias_(affine.bias.to(backend.device, backend.dtype)) {}
+
+at::Tensor JoinedConvolution::operator()(const std::vector<at::Tensor>& maps,
+                                         ModuleCost* cost) const {
+  at::Tensor y = ops::concat_conv2d(maps, weight_, bias_, options_.groups, options_.relu);
+  if (cost != nullptr) {
+    const double taps = static_cast<double>(weight_.numel()) / static_cast<double>(weight_.size(0));
+    cost->flop += 2.0 * taps * static_cast<double>(y.numel());
+    double elements = static_cast<double>(y.numel() + weight_.numel());
+    for (const at::Tensor& map : maps) elements += static_cast<double>(map.numel());
+    cost->bytes += elements * static_cast<double>(y.element_size());
+  }
+  return y;
+}
+
+at::Tensor JoinedConvolution::with_head(const at::Tensor& x, const JoinedConvolution& head) const {
+  return ops::conv2d_head(x, weight_, bias_, head.weight_, head.bias_);
 }
 
 Convolution basic_conv(const Parameters& parameters, const std::string& name,

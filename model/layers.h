@@ -20,6 +20,16 @@ struct Backend {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// Longest chain of float32 additions in a convolution's reduction, 0 for no limit (CPU only).
   int64_t longest_chain = 0;
+  /// Concatenated maps are read where they lie (hdfnet::concat_conv2d) instead of being copied
+  /// together.
+  bool read_in_place = false;
+  bool transport_in_place = false;  ///< also in the dense layers of the transport
+  bool decoder_in_place = false;    ///< and the decoder's convolutions
+  /// Images that go through the stages at strides 1 and 2 together; 0 for the whole batch. Few keep
+  /// their maps in the L2, and the peak of the memory low.
+  int64_t fine_block = 0;
+  /// Largest batch whose two encoders run side by side, on two streams.
+  int64_t two_streams_up_to = 0;
 
   /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
   /// best.
@@ -83,6 +93,25 @@ class Convolution {
   std::vector<int64_t> weight_sizes_;
   std::vector<int64_t> padding_;
   std::vector<int64_t> stride_;
+};
+
+/// A convolution of concatenated maps, which are read where they lie. Padding K/2, stride 1.
+class JoinedConvolution {
+ public:
+  JoinedConvolution() = default;
+  JoinedConvolution(const Affine& affine, const ConvolutionOptions& options,
+                    const Backend& backend);
+
+  /// Groups are concatenated each by itself, as in hdfnet::concat_conv2d.
+  at::Tensor operator()(const std::vector<at::Tensor>& maps, ModuleCost* cost) const;
+
+  /// sigmoid(head(relu(conv(x)))) in float32; `head` is a 1x1 to one channel.
+  at::Tensor with_head(const at::Tensor& x, const JoinedConvolution& head) const;
+
+ private:
+  ConvolutionOptions options_;
+  at::Tensor weight_;
+  at::Tensor bias_;
 };
 
 /// BasicConv2d with its BatchNorm folded: 3x3, ReLU.

@@ -13,6 +13,10 @@
 namespace hdfnet {
 
 /// The whole network on one device: two encoders, transport, DDPMs, decoder, head.
+///
+/// The stages at strides 1 and 2 have the largest maps and nothing that mixes images, so they can
+/// run a few images at a time (Backend::fine_block): the encoders' at the start, the decoder's at
+/// the end, and between them only their transport's narrow maps are kept.
 class Network {
  public:
   Network(const Parameters& parameters, const Architecture& architecture, DdpmMode ddpm,
@@ -24,13 +28,29 @@ class Network {
                      ModuleObserver* observer) const;
 
  private:
+  /// Maps of some images on their way through the encoders.
+  struct Streams {
+    at::Tensor rgb;
+    at::Tensor depth;
+  };
+
   struct Features {
-    std::map<int, at::Tensor> rgb;    ///< t*: the plain 1x1 transport of the RGB encoder's stages
+    /// t*: the plain 1x1 transport of the RGB encoder's stages; at fine strides one map a block
+    std::map<int, std::vector<at::Tensor>> rgb;
     std::map<int, at::Tensor> fused;  ///< a*: RGB and depth fused, at the fusion strides
   };
 
-  Features encode(const at::Tensor& rgb, const at::Tensor& depth, ModuleObserver* observer) const;
-  at::Tensor decode(const Features& features, ModuleObserver* observer) const;
+  size_t fine_stages() const;
+  void encode_fine(Streams& streams, int64_t block, Features& features,
+                   ModuleObserver* observer) const;
+  void encode_coarse(Streams streams, Features& features, ModuleObserver* observer) const;
+  at::Tensor transport(int stride, const at::Tensor& x, ModuleObserver* observer) const;
+  at::Tensor decode_coarse(const Features& features, ModuleObserver* observer) const;
+  at::Tensor decode_fine(const at::Tensor& previous, const Features& features, size_t block,
+                         ModuleObserver* observer) const;
+  at::Tensor merge(int stride, const at::Tensor& previous, const at::Tensor* lateral,
+                   ModuleObserver* observer) const;
+  at::Tensor join(const at::Tensor& previous, const at::Tensor* lateral) const;
   at::Tensor classify(const at::Tensor& finest, ModuleObserver* observer) const;
 
   Architecture architecture_;
@@ -42,6 +62,8 @@ class Network {
   std::map<int, std::unique_ptr<Ddpm>> ddpm_;
   std::map<int, Convolution> upconv_;
   Convolution classifier_;
+  std::map<int, JoinedConvolution> joined_upconv_;  ///< where Backend::decoder_in_place
+  JoinedConvolution joined_classifier_;
 };
 
 }  // namespace hdfnet

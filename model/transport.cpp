@@ -10,8 +10,15 @@ DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
                        const Backend& backend)
     : down_(read_affine(parameters, name + ".down"), {}, backend),
       fuse_(basic_conv(parameters, name + ".fuse", backend)) {
+  ConvolutionOptions relu;
+  relu.relu = true;
   for (int64_t i = 0; i < kDenseConvolutions; ++i) {
-    dense_.push_back(basic_conv(parameters, name + ".denseblock." + std::to_string(i), backend));
+    const std::string step = name + ".denseblock." + std::to_string(i);
+    if (backend.transport_in_place) {
+      joined_dense_.emplace_back(read_basic_conv(parameters, step), relu, backend);
+    } else {
+      dense_.push_back(basic_conv(parameters, step, backend));
+    }
   }
 }
 
@@ -19,6 +26,10 @@ at::Tensor DenseLayer::forward(const at::Tensor& x, ModuleCost* cost) const {
   // The newest map is appended after the older ones; p, the first, stays last.
   std::vector<at::Tensor> maps = {down_(x, cost)};
   at::Tensor newest;
+  for (const JoinedConvolution& convolution : joined_dense_) {
+    newest = convolution(maps, cost);
+    maps.insert(maps.end() - 1, newest);
+  }
   for (const Convolution& convolution : dense_) {
     newest = convolution(maps.size() == 1 ? maps.front() : at::cat(maps, 1), cost);
     maps.insert(maps.end() - 1, newest);

@@ -14,6 +14,7 @@ class DenseLayer {
  private:
   Convolution down_;
   std::vector<Convolution> dense_;
+  std::vector<JoinedConvolution> joined_dense_;  ///< in the place of dense_ where joins are read
   Convolution fuse_;
 };
 

@@ -2,6 +2,7 @@
 // that autograd, autocast, tracing and any key added by others see the call.
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "hdfnet/ops/convolution.h"
 #include "hdfnet/ops/dynamic_filter.h"
 #include "hdfnet/ops/generated_dynamic_filter.h"
 
@@ -51,6 +52,28 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
       const std::optional<at::Tensor>&, at::IntArrayRef, bool, std::array<bool, 4>)>(
       "hdfnet::generated_dynamic_filter_backward");
   return op.call(grad, x, y, weight, bias, dilations, concat_input, needs);
+}
+
+at::Tensor concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, int64_t groups, bool relu) {
+  static const auto op =
+      find<at::Tensor(at::TensorList, const at::Tensor&, const std::optional<at::Tensor>&, int64_t,
+                      bool)>("hdfnet::concat_conv2d");
+  return op.call(inputs, weight, bias, groups, relu);
+}
+
+at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const at::Tensor& head_weight, const at::Tensor& head_bias) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const at::Tensor&)>("hdfnet::conv2d_head");
+  return op.call(x, weight, bias, head_weight, head_bias);
+}
+
+at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, const at::Tensor&)>("hdfnet::upsample_add");
+  return op.call(x, y);
 }
 
 }  // namespace hdfnet::ops

@@ -25,6 +25,15 @@ void register_schemas(Registration& registration) {
       "Tensor? bias, int[] dilations, bool concat_input, bool[4] needs) "
       "-> (Tensor, Tensor, Tensor, Tensor)",
       tags);
+  library.def(
+      "concat_conv2d(Tensor[] inputs, Tensor weight, Tensor? bias=None, int groups=1, "
+      "bool relu=False) -> Tensor",
+      tags);
+  library.def(
+      "conv2d_head(Tensor x, Tensor weight, Tensor bias, Tensor head_weight, Tensor head_bias) -> "
+      "Tensor",
+      tags);
+  library.def("upsample_add(Tensor x, Tensor y) -> Tensor", tags);
 }
 
 bool built_with_cuda() {

@@ -36,10 +36,12 @@ Registration register_all() {
   register_autocast_dynamic_filter(registration);
   register_autocast_generated_dynamic_filter(registration);
   register_composite_generated_dynamic_filter_backward(registration);
+  register_composite_convolution(registration);
   register_cpu_dynamic_filter(registration);
   register_cpu_dynamic_filter_backward(registration);
   register_cpu_generated_dynamic_filter(registration);
 #ifdef HDFNET_WITH_CUDA
+  register_cuda_convolution(registration);
   register_cuda_dynamic_filter(registration);
   register_cuda_dynamic_filter_backward(registration);
   register_cuda_generated_dynamic_filter(registration);

@@ -31,6 +31,8 @@ void register_composite_generated_dynamic_filter_backward(Registration& registra
 void register_cpu_dynamic_filter(Registration& registration);
 void register_cpu_dynamic_filter_backward(Registration& registration);
 void register_cpu_generated_dynamic_filter(Registration& registration);
+void register_composite_convolution(Registration& registration);
+void register_cuda_convolution(Registration& registration);
 void register_cuda_dynamic_filter(Registration& registration);
 void register_cuda_dynamic_filter_backward(Registration& registration);
 void register_cuda_generated_dynamic_filter(Registration& registration);

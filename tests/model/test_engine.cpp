@@ -122,6 +122,59 @@ TEST(Engine, SeveralThreadsGetTheSameAsOne) {
   }
 }
 
+class Graphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "needs a CUDA device";
+    options.device = at::Device(at::kCUDA);
+    eager_options = options;
+    eager_options.graphs = false;
+  }
+
+  EngineOptions options, eager_options;
+};
+
+TEST_F(Graphs, GiveWhatPlainPassesGiveAndLeaveEarlierResultsAlone) {
+  const Engine engine(vgg16(), options);
+  const Engine eager(vgg16(), eager_options);
+  std::vector<at::Tensor> results, expected;
+  for (int pass = 0; pass < 9; ++pass) {
+    // Shapes take turns; each is seen (plain), captured, and replayed.
+    const std::vector<int64_t> sizes[] = {{1, 3, 96, 128}, {3, 3, 64, 64}, {2, 3, 96, 128}};
+    std::vector<int64_t> shape = sizes[pass % 3];
+    const at::Tensor rgb = at::rand(shape);
+    shape[1] = 1;
+    const at::Tensor depth = at::rand(shape);
+    results.push_back(engine.forward(rgb, depth));
+    expected.push_back(eager.forward(rgb, depth));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_LE((results[i] - expected[i]).abs().max().item<float>(), 2e-3F) << i;
+  }
+}
+
+TEST_F(Graphs, ServeSeveralThreads) {
+  const Engine engine(vgg16(), options);
+  const Engine eager(vgg16(), eager_options);
+  std::vector<at::Tensor> rgb, depth;
+  for (int i = 0; i < 4; ++i) {
+    rgb.push_back(at::rand({1, 3, 64, 64}));
+    depth.push_back(at::rand({1, 1, 64, 64}));
+  }
+  std::vector<at::Tensor> results(4);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int pass = 0; pass < 20; ++pass) results[i] = engine.forward(rgb[i], depth[i]).cpu();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor expected = eager.forward(rgb[i], depth[i]).cpu();
+    EXPECT_LE((results[i] - expected).abs().max().item<float>(), 2e-3F) << i;
+  }
+}
+
 class ClockOnDevice : public testing::TestWithParam<at::DeviceType> {};
 
 TEST_P(ClockOnDevice, TimesEveryModuleOnceAPass) {

@@ -23,6 +23,8 @@ struct EngineOptions {
   at::Device device = at::kCPU;
   Precision precision = Precision::automatic;
   DdpmMode ddpm = DdpmMode::fused;
+  /// CUDA: a shape that comes a second time is captured as a graph, and replayed from then on.
+  bool graphs = true;
 };
 
 /// The network, ready to run: parameters checked, BatchNorm folded, moved to the device.

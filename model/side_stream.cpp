@@ -1,0 +1,38 @@
+#include "side_stream.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace hdfnet {
+
+SideStream::SideStream(c10::Device device, bool wanted) : device_(device) {
+  if (wanted && device.is_cuda()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    stream_ = guard.getStreamFromGlobalPool(device);
+  }
+}
+
+SideStream::Switch::Switch(SideStream& side) : side_(side) {
+  if (!side_.stream_) return;
+  const c10::impl::VirtualGuardImpl guard(side_.device_.type());
+  if (!side_.forked_) {
+    c10::Event start(side_.device_.type());
+    start.record(guard.getStream(side_.device_));
+    start.block(*side_.stream_);
+    side_.forked_ = true;
+  }
+  main_ = guard.exchangeStream(*side_.stream_);
+}
+
+SideStream::Switch::~Switch() {
+  if (main_) c10::impl::VirtualGuardImpl(side_.device_.type()).exchangeStream(*main_);
+}
+
+void SideStream::join() {
+  if (!stream_ || !forked_) return;
+  const c10::impl::VirtualGuardImpl guard(device_.type());
+  c10::Event reached(device_.type());
+  reached.record(*stream_);
+  reached.block(guard.getStream(device_));
+}
+
+}  // namespace hdfnet

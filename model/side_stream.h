@@ -1,0 +1,48 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <optional>
+
+namespace hdfnet {
+
+/// A second stream of a device for work beside the current one, also while a graph is captured.
+/// Tensors made on it must live until the current stream has waited for their last use.
+class SideStream {
+ public:
+  /// On a device without streams, or with `wanted` false, everything runs on the current stream.
+  SideStream(c10::Device device, bool wanted);
+
+  bool active() const { return stream_.has_value(); }
+
+  /// Runs `work` on the side stream, after what the current stream has been given so far.
+  template <typename Work>
+  auto run(const Work& work) {
+    const Switch on_side(*this);
+    return work();
+  }
+
+  /// The current stream waits for what the side stream has been given so far.
+  void join();
+
+ private:
+  class Switch {
+   public:
+    explicit Switch(SideStream& side);
+    ~Switch();
+    Switch(const Switch&) = delete;
+    Switch& operator=(const Switch&) = delete;
+
+   private:
+    SideStream& side_;
+    std::optional<c10::Stream> main_;
+  };
+
+  c10::Device device_;
+  std::optional<c10::Stream> stream_;
+  bool forked_ = false;
+};
+
+}  // namespace hdfnet

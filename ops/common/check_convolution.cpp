@@ -1,0 +1,88 @@
+#include "common/check_convolution.h"
+
+#include <c10/util/Exception.h>
+
+namespace hdfnet::ops {
+namespace {
+
+void check_map(const char* op, const char* what, const at::Tensor& map) {
+  TORCH_CHECK(map.dim() == 4, op, ": ", what, " must be (N, C, H, W), found ", map.sizes());
+  TORCH_CHECK(at::isFloatingType(map.scalar_type()), op, ": ", what,
+              " must be of a floating type, found ", map.scalar_type());
+}
+
+void check_same(const char* op, const char* what, const at::Tensor& tensor, const at::Tensor& x) {
+  TORCH_CHECK(tensor.scalar_type() == x.scalar_type(), op, ": ", what, " must be ", x.scalar_type(),
+              " as the input, found ", tensor.scalar_type());
+  TORCH_CHECK(tensor.device() == x.device(), op, ": ", what, " must be on ", x.device(),
+              " as the input, found ", tensor.device());
+}
+
+void check_weight(const char* op, const at::Tensor& weight, int64_t channels) {
+  TORCH_CHECK(weight.dim() == 4 && weight.size(1) == channels && weight.size(2) == weight.size(3) &&
+                  weight.size(2) % 2 == 1,
+              op, ": weight must be (O, ", channels, ", K, K) with an odd K, found ",
+              weight.sizes());
+}
+
+}  // namespace
+
+void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, int64_t groups) {
+  const char* op = "hdfnet::concat_conv2d";
+  TORCH_CHECK(!inputs.empty(), op, ": needs at least one input");
+  TORCH_CHECK(groups >= 1, op, ": groups must be at least 1, found ", groups);
+  const at::Tensor& first = inputs[0];
+  int64_t channels = 0;
+  for (const at::Tensor& input : inputs) {
+    check_map(op, "every input", input);
+    check_same(op, "every input", input, first);
+    TORCH_CHECK(input.size(0) == first.size(0) && input.size(2) == first.size(2) &&
+                    input.size(3) == first.size(3),
+                op, ": all inputs must have the batch, height and width of the first, ",
+                first.sizes(), ", found ", input.sizes());
+    TORCH_CHECK(input.size(1) % groups == 0, op,
+                ": channels must be a multiple of groups = ", groups, ", found ", input.sizes());
+    channels += input.size(1) / groups;
+  }
+  check_weight(op, weight, channels);
+  check_same(op, "weight", weight, first);
+  TORCH_CHECK(weight.size(0) % groups == 0, op,
+              ": weight must have a multiple of groups = ", groups, " rows, found ",
+              weight.sizes());
+  if (bias.has_value() && bias->defined()) {
+    TORCH_CHECK(bias->dim() == 1 && bias->size(0) == weight.size(0), op, ": bias must be (",
+                weight.size(0), "), found ", bias->sizes());
+    check_same(op, "bias", *bias, first);
+  }
+}
+
+void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const at::Tensor& head_weight, const at::Tensor& head_bias) {
+  const char* op = "hdfnet::conv2d_head";
+  check_map(op, "x", x);
+  check_weight(op, weight, x.size(1));
+  const int64_t outputs = weight.size(0);
+  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == outputs, op, ": bias must be (", outputs,
+              "), found ", bias.sizes());
+  TORCH_CHECK(head_weight.sizes() == at::IntArrayRef({1, outputs, 1, 1}), op,
+              ": head_weight must be (1, ", outputs, ", 1, 1), found ", head_weight.sizes());
+  TORCH_CHECK(head_bias.sizes() == at::IntArrayRef({1}), op, ": head_bias must be (1), found ",
+              head_bias.sizes());
+  check_same(op, "weight", weight, x);
+  check_same(op, "bias", bias, x);
+  check_same(op, "head_weight", head_weight, x);
+  check_same(op, "head_bias", head_bias, x);
+}
+
+void check_upsample_add(const at::Tensor& x, const at::Tensor& y) {
+  const char* op = "hdfnet::upsample_add";
+  check_map(op, "x", x);
+  check_map(op, "y", y);
+  check_same(op, "x", x, y);
+  TORCH_CHECK(x.size(0) == y.size(0) && x.size(1) == y.size(1), op, ": x must be (", y.size(0),
+              ", ", y.size(1), ", h, w) as y is ", y.sizes(), ", found ", x.sizes());
+  TORCH_CHECK(x.size(2) > 0 && x.size(3) > 0, op, ": x must not be empty, found ", x.sizes());
+}
+
+}  // namespace hdfnet::ops

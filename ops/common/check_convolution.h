@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace hdfnet::ops {
+
+/// Each raises c10::Error, naming the operator, the expected and the actual value, unless the
+/// arguments fit.
+void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias, int64_t groups);
+void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const at::Tensor& head_weight, const at::Tensor& head_bias);
+void check_upsample_add(const at::Tensor& x, const at::Tensor& y);
+
+}  // namespace hdfnet::ops

@@ -1,0 +1,108 @@
+#include "composite/convolution.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "common/check_convolution.h"
+#include "hdfnet/ops/convolution.h"
+#include "registration.h"
+
+namespace hdfnet::ops {
+
+at::Tensor concat_conv2d_composite(at::TensorList inputs, const at::Tensor& weight,
+                                   const std::optional<at::Tensor>& bias, int64_t groups,
+                                   bool relu) {
+  check_concat_conv2d(inputs, weight, bias, groups);
+  std::vector<at::Tensor> slices;
+  for (int64_t g = 0; g < groups; ++g) {
+    for (const at::Tensor& input : inputs) {
+      const int64_t channels = input.size(1) / groups;
+      slices.push_back(input.narrow(1, g * channels, channels));
+    }
+  }
+  const at::Tensor x = slices.size() == 1 ? slices.front() : at::cat(slices, 1);
+  const int64_t padding = weight.size(2) / 2;
+  const at::Tensor y = at::conv2d(x, weight, bias, {1, 1}, {padding, padding}, {1, 1}, groups)
+                           .contiguous(inputs[0].suggest_memory_format());
+  return relu ? at::relu(y) : y;
+}
+
+at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& bias, const at::Tensor& head_weight,
+                                 const at::Tensor& head_bias) {
+  check_conv2d_head(x, weight, bias, head_weight, head_bias);
+  const int64_t padding = weight.size(2) / 2;
+  const at::Tensor maps = at::relu(at::conv2d(x, weight, bias, {1, 1}, {padding, padding}));
+  const at::Tensor logits = at::conv2d(maps, head_weight, head_bias);
+  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::sigmoid(logits.to(type).contiguous());
+}
+
+at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y) {
+  check_upsample_add(x, y);
+  const at::Tensor up = x.sizes() == y.sizes() ? x
+                                               : at::upsample_bilinear2d(x, {y.size(2), y.size(3)},
+                                                                         /*align_corners=*/false);
+  return at::add(y, up).contiguous(y.suggest_memory_format());
+}
+
+namespace {
+
+bool needs_gradient(std::initializer_list<at::Tensor> tensors) {
+  return at::GradMode::is_enabled() &&
+         std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+// Where a gradient is needed the operators are made of ATen's, which have one.
+at::Tensor concat_conv2d_autograd(at::TensorList inputs, const at::Tensor& weight,
+                                  const std::optional<at::Tensor>& bias, int64_t groups,
+                                  bool relu) {
+  bool gradient = needs_gradient({weight, bias.value_or(at::Tensor())});
+  for (const at::Tensor& input : inputs) gradient = gradient || needs_gradient({input});
+  if (gradient) return concat_conv2d_composite(inputs, weight, bias, groups, relu);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return concat_conv2d(inputs, weight, bias, groups, relu);
+}
+
+at::Tensor conv2d_head_autograd(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& bias, const at::Tensor& head_weight,
+                                const at::Tensor& head_bias) {
+  if (needs_gradient({x, weight, bias, head_weight, head_bias})) {
+    return conv2d_head_composite(x, weight, bias, head_weight, head_bias);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return conv2d_head(x, weight, bias, head_weight, head_bias);
+}
+
+at::Tensor upsample_add_autograd(const at::Tensor& x, const at::Tensor& y) {
+  if (needs_gradient({x, y})) return upsample_add_composite(x, y);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return upsample_add(x, y);
+}
+
+}  // namespace
+
+void register_composite_convolution(Registration& registration) {
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta}) {
+    torch::Library& library = registration.under(key);
+    library.impl("concat_conv2d", &concat_conv2d_composite);
+    library.impl("conv2d_head", &conv2d_head_composite);
+    library.impl("upsample_add", &upsample_add_composite);
+  }
+  torch::Library& library = registration.under(c10::DispatchKey::Autograd);
+  library.impl("concat_conv2d", &concat_conv2d_autograd);
+  library.impl("conv2d_head", &conv2d_head_autograd);
+  library.impl("upsample_add", &upsample_add_autograd);
+}
+
+}  // namespace hdfnet::ops

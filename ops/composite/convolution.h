@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace hdfnet::ops {
+
+/// The convolution operators out of ATen's own: for devices and types without a kernel, and where a
+/// gradient is needed.
+at::Tensor concat_conv2d_composite(at::TensorList inputs, const at::Tensor& weight,
+                                   const std::optional<at::Tensor>& bias, int64_t groups,
+                                   bool relu);
+at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& bias, const at::Tensor& head_weight,
+                                 const at::Tensor& head_bias);
+at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y);
+
+}  // namespace hdfnet::ops

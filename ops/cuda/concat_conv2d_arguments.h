@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+
+#include "cuda/filter_arguments.h"
+
+namespace hdfnet::ops::cuda {
+
+inline constexpr int kMaxConvolutionInputs = 8;
+
+/// One map that a convolution reads, in channels_last.
+struct ConvolutionInput {
+  const void* data;
+  int64_t pixel_stride;    ///< elements from one pixel to the next; rows and images follow densely
+  int64_t group_channels;  ///< channels of a group
+};
+
+/// One launch of concat_conv2d. The output is dense channels_last.
+struct ConcatConvolutionArguments {
+  ConvolutionInput input[kMaxConvolutionInputs];
+  int inputs;
+  bool
+      inputs_are_dense;  ///< each has pixel strides as described above, channels next to each other
+  const void* weight;    ///< (groups * group_outputs, K, K, group_inputs), dense
+  const void* bias;      ///< (groups * group_outputs), or null
+  void* out;
+  Type type;
+  int64_t batch, height, width;
+  int64_t groups, group_inputs, group_outputs;
+  int kernel_size;
+  bool relu;
+  // conv2d_head only, else null: 1x1 to one channel and a sigmoid follow, and `out` is not written.
+  const void* head_weight;  ///< (group_outputs)
+  const void* head_bias;    ///< (1)
+  float* head_out;          ///< (N, 1, H, W)
+};
+
+/// fp16 and bf16; K 1 or 3; channels of each group of each input and of the output in sixteens.
+bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& arguments, std::string* why);
+cudaError_t launch_concat_conv2d_mma(const ConcatConvolutionArguments& arguments,
+                                     cudaStream_t stream);
+
+}  // namespace hdfnet::ops::cuda

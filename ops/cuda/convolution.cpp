@@ -1,0 +1,138 @@
+// The convolution operators on CUDA: turns tensors into arguments and picks the kernel.
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "common/check_convolution.h"
+#include "composite/convolution.h"
+#include "cuda/arguments_from_tensors.h"
+#include "cuda/check_launch.h"
+#include "cuda/concat_conv2d_arguments.h"
+#include "cuda/upsample_add_arguments.h"
+#include "registration.h"
+
+namespace hdfnet::ops {
+namespace {
+
+// Pixels of a channels_last map lie a fixed step apart, also in a slice of its channels. Sizes of 1
+// leave their stride open.
+bool has_dense_pixels(const at::Tensor& map, int64_t step) {
+  return (map.size(1) == 1 || map.stride(1) == 1) && (map.size(3) == 1 || map.stride(3) == step) &&
+         (map.size(2) == 1 || map.stride(2) == map.size(3) * step) &&
+         (map.size(0) == 1 || map.stride(0) == map.size(2) * map.size(3) * step);
+}
+
+int64_t pixel_step(const at::Tensor& map) {
+  if (map.size(3) > 1) return map.stride(3);
+  if (map.size(2) > 1) return map.stride(2);
+  return map.size(0) > 1 ? map.stride(0) : map.size(1);
+}
+
+cuda::ConcatConvolutionArguments arguments_of(at::TensorList inputs, const at::Tensor& weight,
+                                              const std::optional<at::Tensor>& bias, int64_t groups,
+                                              bool relu) {
+  cuda::ConcatConvolutionArguments a{};
+  const at::Tensor& first = inputs[0];
+  a.inputs = static_cast<int>(inputs.size());
+  a.inputs_are_dense = inputs.size() <= cuda::kMaxConvolutionInputs &&
+                       weight.is_contiguous(at::MemoryFormat::ChannelsLast);
+  for (size_t i = 0; a.inputs_are_dense && i < inputs.size(); ++i) {
+    const int64_t step = pixel_step(inputs[i]);
+    a.inputs_are_dense = has_dense_pixels(inputs[i], step);
+    a.input[i] = {inputs[i].const_data_ptr(), step, inputs[i].size(1) / groups};
+  }
+  a.weight = weight.const_data_ptr();
+  if (bias.has_value() && bias->defined()) {
+    a.bias = bias->const_data_ptr();
+    a.inputs_are_dense = a.inputs_are_dense && bias->is_contiguous();
+  }
+  a.type = cuda::type_of(first);
+  a.batch = first.size(0);
+  a.height = first.size(2);
+  a.width = first.size(3);
+  a.groups = groups;
+  a.group_inputs = weight.size(1);
+  a.group_outputs = weight.size(0) / groups;
+  a.kernel_size = static_cast<int>(weight.size(2));
+  a.relu = relu;
+  return a;
+}
+
+at::Tensor concat_conv2d_cuda(at::TensorList inputs, const at::Tensor& weight,
+                              const std::optional<at::Tensor>& bias, int64_t groups, bool relu) {
+  check_concat_conv2d(inputs, weight, bias, groups);
+  const at::Tensor& first = inputs[0];
+  const c10::cuda::CUDAGuard guard(first.device());
+  cuda::ConcatConvolutionArguments arguments = arguments_of(inputs, weight, bias, groups, relu);
+  if (!cuda::can_run_concat_conv2d_mma(arguments, nullptr)) {
+    return concat_conv2d_composite(inputs, weight, bias, groups, relu);
+  }
+  at::Tensor result = at::empty({first.size(0), weight.size(0), first.size(2), first.size(3)},
+                                first.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (result.numel() == 0) return result;
+  arguments.out = result.mutable_data_ptr();
+  cuda::check_launch(
+      "hdfnet::concat_conv2d",
+      cuda::launch_concat_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return result;
+}
+
+at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& head_weight, const at::Tensor& head_bias) {
+  check_conv2d_head(x, weight, bias, head_weight, head_bias);
+  const c10::cuda::CUDAGuard guard(x.device());
+  cuda::ConcatConvolutionArguments arguments = arguments_of(x, weight, bias, 1, /*relu=*/true);
+  arguments.head_weight = head_weight.const_data_ptr();
+  arguments.head_bias = head_bias.const_data_ptr();
+  const bool head_is_dense = head_weight.stride(1) == 1;
+  if (!head_is_dense || !cuda::can_run_concat_conv2d_mma(arguments, nullptr)) {
+    return conv2d_head_composite(x, weight, bias, head_weight, head_bias);
+  }
+  at::Tensor result =
+      at::empty({x.size(0), 1, x.size(2), x.size(3)}, x.options().dtype(at::kFloat));
+  if (result.numel() == 0) return result;
+  arguments.head_out = result.mutable_data_ptr<float>();
+  cuda::check_launch(
+      "hdfnet::concat_conv2d",
+      cuda::launch_concat_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return result;
+}
+
+at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
+  check_upsample_add(x, y);
+  const bool two_bytes = y.scalar_type() == at::kHalf || y.scalar_type() == at::kBFloat16;
+  if (!two_bytes || !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+      !y.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    return upsample_add_composite(x, y);
+  }
+  const c10::cuda::CUDAGuard guard(y.device());
+  at::Tensor result =
+      at::empty(y.sizes(), y.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (result.numel() == 0) return result;
+  cuda::UpsampleAddArguments arguments{};
+  arguments.x = x.const_data_ptr();
+  arguments.y = y.const_data_ptr();
+  arguments.out = result.mutable_data_ptr();
+  arguments.type = cuda::type_of(y);
+  arguments.batch = y.size(0);
+  arguments.channels = y.size(1);
+  arguments.height = y.size(2);
+  arguments.width = y.size(3);
+  arguments.x_height = x.size(2);
+  arguments.x_width = x.size(3);
+  cuda::check_launch(
+      "hdfnet::upsample_add",
+      cuda::launch_upsample_add(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return result;
+}
+
+}  // namespace
+
+void register_cuda_convolution(Registration& registration) {
+  torch::Library& library = registration.under(c10::DispatchKey::CUDA);
+  library.impl("concat_conv2d", &concat_conv2d_cuda);
+  library.impl("conv2d_head", &conv2d_head_cuda);
+  library.impl("upsample_add", &upsample_add_cuda);
+}
+
+}  // namespace hdfnet::ops
