@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -67,6 +68,7 @@ struct GraphCache::Impl {
     const c10::cuda::CUDAStreamGuard guard(stream);
     forward(shape.rgb, shape.depth);  // what libraries set up for a stream at its first use
     stream.synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();  // plain passes will not need it again
     shape.graph = std::make_unique<at::cuda::CUDAGraph>();
     // Other threads may allocate pinned memory meanwhile.
     shape.graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);

@@ -133,7 +133,10 @@ void Network::encode_coarse(Streams streams, Features& features, ModuleObserver*
       d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
         return side.run([&] { return depth_encoder_[i]->forward(d, cost); });
       });
-      if (side.active()) of_side.push_back(d);
+      if (side.active()) {
+        side.share(d);
+        of_side.push_back(d);
+      }
       r = run(observer, at_stride("encoder", stride),
               [&](ModuleCost* cost) { return encoder_[i]->forward(r, cost); });
     }

@@ -1,5 +1,6 @@
 #include "side_stream.h"
 
+#include <ATen/ops/record_stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace hdfnet {
@@ -25,6 +26,12 @@ SideStream::Switch::Switch(SideStream& side) : side_(side) {
 
 SideStream::Switch::~Switch() {
   if (main_) c10::impl::VirtualGuardImpl(side_.device_.type()).exchangeStream(*main_);
+}
+
+void SideStream::share(const at::Tensor& tensor) const {
+  if (!stream_) return;
+  const c10::impl::VirtualGuardImpl guard(device_.type());
+  tensor.record_stream(guard.getStream(device_));
 }
 
 void SideStream::join() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
@@ -9,7 +10,6 @@
 namespace hdfnet {
 
 /// A second stream of a device for work beside the current one, also while a graph is captured.
-/// Tensors made on it must live until the current stream has waited for their last use.
 class SideStream {
  public:
   /// On a device without streams, or with `wanted` false, everything runs on the current stream.
@@ -23,6 +23,10 @@ class SideStream {
     const Switch on_side(*this);
     return work();
   }
+
+  /// Says that the current stream uses `tensor`, which was made on the side stream: its memory is
+  /// not given to other work of the side stream before.
+  void share(const at::Tensor& tensor) const;
 
   /// The current stream waits for what the side stream has been given so far.
   void join();
