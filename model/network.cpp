@@ -126,6 +126,7 @@ void Network::encode_coarse(Streams streams, Features& features, ModuleObserver*
   std::vector<at::Tensor> of_side;  // live until the end: the side stream may not reuse them before
   at::Tensor r = std::move(streams.rgb);
   at::Tensor d = std::move(streams.depth);
+  if (side.active()) of_side.push_back(d);  // made on the main stream, read on the other
   for (size_t i = fine_stages(); i < architecture_.strides.size(); ++i) {
     const int stride = architecture_.strides[i];
     const bool done = begun && i == fine_stages();

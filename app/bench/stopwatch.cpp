@@ -87,6 +87,7 @@ int64_t peak_memory_of(c10::DeviceType device, const std::function<void()>& work
 #ifdef HDFNET_WITH_CUDA
   if (device == c10::kCUDA) {
     namespace allocator = c10::cuda::CUDACachingAllocator;
+    at::empty({1}, at::device(device));  // the allocator knows no device before its first use
     const auto index = c10::cuda::current_device();
     allocator::resetPeakStats(index);
     const int64_t before = allocator::getDeviceStats(index).allocated_bytes[0].current;
