@@ -62,6 +62,16 @@ at::Tensor concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
   return op.call(inputs, weight, bias, groups, relu);
 }
 
+std::tuple<at::Tensor, at::Tensor> conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
+                                               const std::optional<at::Tensor>& bias,
+                                               const std::optional<at::Tensor>& side_weight,
+                                               const std::optional<at::Tensor>& side_bias) {
+  static const auto op = find<std::tuple<at::Tensor, at::Tensor>(
+      at::TensorList, const at::Tensor&, const std::optional<at::Tensor>&,
+      const std::optional<at::Tensor>&, const std::optional<at::Tensor>&)>("hdfnet::conv2d_pool");
+  return op.call(inputs, weight, bias, side_weight, side_bias);
+}
+
 at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias) {
   static const auto op =

@@ -30,6 +30,10 @@ void register_schemas(Registration& registration) {
       "bool relu=False) -> Tensor",
       tags);
   library.def(
+      "conv2d_pool(Tensor[] inputs, Tensor weight, Tensor? bias=None, Tensor? side_weight=None, "
+      "Tensor? side_bias=None) -> (Tensor, Tensor)",
+      tags);
+  library.def(
       "conv2d_head(Tensor x, Tensor weight, Tensor bias, Tensor head_weight, Tensor head_bias) -> "
       "Tensor",
       tags);

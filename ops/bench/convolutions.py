@@ -31,7 +31,12 @@ for stride, side in ((16, 20), (8, 40), (4, 80)):
     SHAPES.append((f"upconv{stride}", side, 1, [64], 64, 3))
 SHAPES += [("trans2", 160, 1, [128], 64, 1), ("upconv2", 160, 1, [64], 32, 3),
            ("trans1", 320, 1, [64], 32, 1), ("upconv1", 320, 1, [32], 32, 3),
-           ("encoder1", 320, 1, [64], 64, 3)]
+           ("encoder1", 320, 1, [64], 64, 3), ("encoder2 first", 160, 1, [64], 128, 3),
+           ("encoder2", 160, 1, [128], 128, 3), ("encoder4 first", 80, 1, [128], 256, 3),
+           ("encoder4", 80, 1, [256], 256, 3)]
+# name, side, inputs, outputs, outputs of the 1x1 at its side
+STAGE_ENDS = [("encoder1 end", 320, 64, 64, 32), ("depth_encoder1 end", 320, 64, 64, 0),
+              ("encoder2 end", 160, 128, 128, 64), ("depth_encoder2 end", 160, 128, 128, 0)]
 
 
 def ungroup(weight, groups):
@@ -69,6 +74,35 @@ def microseconds(call, calls=10, replays=30):
         end.synchronize()
         times.append(begin.elapsed_time(end) * 1e3 / calls)
     return statistics.median(times)
+
+
+def stage_end(batch, side, inputs, outputs, side_outputs):
+    """Calls of conv2d_pool and of its parts by cuDNN and ATen; FLOPs."""
+    kind = dict(device="cuda", dtype=torch.half)
+    last = torch.channels_last
+    x = torch.randn(batch, inputs, side, side, **kind).contiguous(memory_format=last)
+    weight = (torch.randn(outputs, inputs, 3, 3, **kind) / (9 * inputs) ** 0.5).contiguous(memory_format=last)
+    bias = torch.randn(outputs, **kind)
+    weight_1, bias_1 = None, None
+    if side_outputs:
+        weight_1 = (torch.randn(side_outputs, outputs, 1, 1, **kind) / outputs ** 0.5
+                    ).contiguous(memory_format=last)
+        bias_1 = torch.randn(side_outputs, **kind)
+
+    def ours():
+        return torch.ops.hdfnet.conv2d_pool([x], weight, bias, weight_1, bias_1)
+
+    def peer():
+        y = torch.ops.aten.cudnn_convolution_relu(x, weight, bias, [1, 1], [1, 1], [1, 1], 1)
+        return F.max_pool2d(y, 2), F.conv2d(y, weight_1, bias_1) if side_outputs else y
+
+    y = F.relu(F.conv2d(x[:2].double(), weight.double(), bias.double(), padding=1))
+    exact = [F.max_pool2d(y, 2)]
+    if side_outputs:
+        exact.append(F.conv2d(y, weight_1.double(), bias_1.double()))
+    errors = [max((result[:2].double() - wanted).abs().max().item() for result, wanted in zip(call(), exact))
+              for call in (ours, peer)]
+    return ours, peer, errors, 2.0 * batch * side * side * outputs * (9 * inputs + side_outputs)
 
 
 def main():
@@ -109,6 +143,13 @@ def main():
                     errors.append((call()[:2].double() - exact).abs().max().item())
                 own, other = microseconds(ours), microseconds(peer)
                 flop = 2.0 * batch * side * side * groups * outputs * total * k * k
+                rows.append(dict(batch=batch, name=name, ours_us=own, cudnn_us=other,
+                                 tflops=flop / own / 1e6, error=errors[0], cudnn_error=errors[1]))
+                print(f"| {batch} | {name} | {own:.2f} | {other:.2f} | {other / own:.2f} | "
+                      f"{flop / own / 1e6:.0f} | {errors[0]:.1e} / {errors[1]:.1e} |", flush=True)
+            for name, *sizes in STAGE_ENDS:
+                ours, peer, errors, flop = stage_end(batch, *sizes)
+                own, other = microseconds(ours), microseconds(peer)
                 rows.append(dict(batch=batch, name=name, ours_us=own, cudnn_us=other,
                                  tflops=flop / own / 1e6, error=errors[0], cudnn_error=errors[1]))
                 print(f"| {batch} | {name} | {own:.2f} | {other:.2f} | {other / own:.2f} | "

@@ -57,6 +57,30 @@ void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
   }
 }
 
+void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias,
+                       const std::optional<at::Tensor>& side_weight,
+                       const std::optional<at::Tensor>& side_bias) {
+  check_concat_conv2d(inputs, weight, bias, /*groups=*/1);
+  const char* op = "hdfnet::conv2d_pool";
+  const at::Tensor& first = inputs[0];
+  TORCH_CHECK(first.size(2) >= 2 && first.size(3) >= 2, op,
+              ": inputs must have at least 2 x 2 pixels, found ", first.sizes());
+  const bool side = side_weight.has_value() && side_weight->defined();
+  const bool bias_of_side = side_bias.has_value() && side_bias->defined();
+  TORCH_CHECK(side == bias_of_side, op, ": side_weight and side_bias belong together, found only ",
+              side ? "side_weight" : "side_bias");
+  if (!side) return;
+  TORCH_CHECK(side_weight->dim() == 4 && side_weight->size(1) == weight.size(0) &&
+                  side_weight->size(2) == 1 && side_weight->size(3) == 1,
+              op, ": side_weight must be (S, ", weight.size(0), ", 1, 1), found ",
+              side_weight->sizes());
+  TORCH_CHECK(side_bias->dim() == 1 && side_bias->size(0) == side_weight->size(0), op,
+              ": side_bias must be (", side_weight->size(0), "), found ", side_bias->sizes());
+  check_same(op, "side_weight", *side_weight, first);
+  check_same(op, "side_bias", *side_bias, first);
+}
+
 void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias) {
   const char* op = "hdfnet::conv2d_head";

@@ -10,6 +10,10 @@ namespace hdfnet::ops {
 /// arguments fit.
 void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias, int64_t groups);
+void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias,
+                       const std::optional<at::Tensor>& side_weight,
+                       const std::optional<at::Tensor>& side_bias);
 void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias);
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y);

@@ -5,6 +5,8 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/upsample_bilinear2d.h>
@@ -34,6 +36,17 @@ at::Tensor concat_conv2d_composite(at::TensorList inputs, const at::Tensor& weig
   const at::Tensor y = at::conv2d(x, weight, bias, {1, 1}, {padding, padding}, {1, 1}, groups)
                            .contiguous(inputs[0].suggest_memory_format());
   return relu ? at::relu(y) : y;
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_pool_composite(
+    at::TensorList inputs, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& side_weight, const std::optional<at::Tensor>& side_bias) {
+  check_conv2d_pool(inputs, weight, bias, side_weight, side_bias);
+  const at::Tensor y = concat_conv2d(inputs, weight, bias, /*groups=*/1, /*relu=*/true);
+  const at::Tensor side = side_weight.has_value() && side_weight->defined()
+                              ? concat_conv2d({y}, *side_weight, side_bias)
+                              : at::empty({0}, y.options());
+  return {at::max_pool2d(y, {2, 2}, {2, 2}).contiguous(y.suggest_memory_format()), side};
 }
 
 at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
@@ -74,6 +87,18 @@ at::Tensor concat_conv2d_autograd(at::TensorList inputs, const at::Tensor& weigh
   return concat_conv2d(inputs, weight, bias, groups, relu);
 }
 
+std::tuple<at::Tensor, at::Tensor> conv2d_pool_autograd(
+    at::TensorList inputs, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& side_weight, const std::optional<at::Tensor>& side_bias) {
+  bool gradient =
+      needs_gradient({weight, bias.value_or(at::Tensor()), side_weight.value_or(at::Tensor()),
+                      side_bias.value_or(at::Tensor())});
+  for (const at::Tensor& input : inputs) gradient = gradient || needs_gradient({input});
+  if (gradient) return conv2d_pool_composite(inputs, weight, bias, side_weight, side_bias);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return conv2d_pool(inputs, weight, bias, side_weight, side_bias);
+}
+
 at::Tensor conv2d_head_autograd(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& bias, const at::Tensor& head_weight,
                                 const at::Tensor& head_bias) {
@@ -96,11 +121,13 @@ void register_composite_convolution(Registration& registration) {
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta}) {
     torch::Library& library = registration.under(key);
     library.impl("concat_conv2d", &concat_conv2d_composite);
+    library.impl("conv2d_pool", &conv2d_pool_composite);
     library.impl("conv2d_head", &conv2d_head_composite);
     library.impl("upsample_add", &upsample_add_composite);
   }
   torch::Library& library = registration.under(c10::DispatchKey::Autograd);
   library.impl("concat_conv2d", &concat_conv2d_autograd);
+  library.impl("conv2d_pool", &conv2d_pool_autograd);
   library.impl("conv2d_head", &conv2d_head_autograd);
   library.impl("upsample_add", &upsample_add_autograd);
 }

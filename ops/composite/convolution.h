@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <tuple>
 
 namespace hdfnet::ops {
 
@@ -11,6 +12,9 @@ namespace hdfnet::ops {
 at::Tensor concat_conv2d_composite(at::TensorList inputs, const at::Tensor& weight,
                                    const std::optional<at::Tensor>& bias, int64_t groups,
                                    bool relu);
+std::tuple<at::Tensor, at::Tensor> conv2d_pool_composite(
+    at::TensorList inputs, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& side_weight, const std::optional<at::Tensor>& side_bias);
 at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
                                  const at::Tensor& bias, const at::Tensor& head_weight,
                                  const at::Tensor& head_bias);

@@ -33,11 +33,25 @@ struct ConcatConvolutionArguments {
   const void* head_weight;  ///< (group_outputs)
   const void* head_bias;    ///< (1)
   float* head_out;          ///< (N, 1, H, W)
+  // conv2d_pool only, else null: the 2x2 maximum and, if there is a side, a 1x1 convolution of the
+  // result are written in place of `out`.
+  void* pool_out;           ///< (N, H / 2, W / 2, group_outputs)
+  const void* side_weight;  ///< (side_outputs, group_outputs), dense
+  const void* side_bias;    ///< (side_outputs)
+  void* side_out;           ///< (N, H, W, side_outputs)
+  int64_t side_outputs;
 };
 
 /// fp16 and bf16; K 1 or 3; channels of each group of each input and of the output in sixteens.
 bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& arguments, std::string* why);
 cudaError_t launch_concat_conv2d_mma(const ConcatConvolutionArguments& arguments,
                                      cudaStream_t stream);
+
+
+/// fp16 and bf16 on compute capability 9.0; 3x3 without groups; channels of every input and of the
+/// output in 64s; enough tiles of 16 x 16 pixels to fill the card.
+bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& arguments, std::string* why);
+cudaError_t launch_concat_conv2d_wgmma(const ConcatConvolutionArguments& arguments,
+                                       cudaStream_t stream);
 
 }  // namespace hdfnet::ops::cuda

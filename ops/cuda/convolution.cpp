@@ -64,17 +64,52 @@ at::Tensor concat_conv2d_cuda(at::TensorList inputs, const at::Tensor& weight,
   const at::Tensor& first = inputs[0];
   const c10::cuda::CUDAGuard guard(first.device());
   cuda::ConcatConvolutionArguments arguments = arguments_of(inputs, weight, bias, groups, relu);
-  if (!cuda::can_run_concat_conv2d_mma(arguments, nullptr)) {
+  const bool wide = cuda::can_run_concat_conv2d_wgmma(arguments, nullptr);
+  if (!wide && !cuda::can_run_concat_conv2d_mma(arguments, nullptr)) {
     return concat_conv2d_composite(inputs, weight, bias, groups, relu);
   }
   at::Tensor result = at::empty({first.size(0), weight.size(0), first.size(2), first.size(3)},
                                 first.options().memory_format(at::MemoryFormat::ChannelsLast));
   if (result.numel() == 0) return result;
   arguments.out = result.mutable_data_ptr();
-  cuda::check_launch(
-      "hdfnet::concat_conv2d",
-      cuda::launch_concat_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  const auto launch = wide ? cuda::launch_concat_conv2d_wgmma : cuda::launch_concat_conv2d_mma;
+  cuda::check_launch("hdfnet::concat_conv2d",
+                     launch(arguments, c10::cuda::getCurrentCUDAStream().stream()));
   return result;
+}
+
+std::tuple<at::Tensor, at::Tensor> conv2d_pool_cuda(at::TensorList inputs, const at::Tensor& weight,
+                                                    const std::optional<at::Tensor>& bias,
+                                                    const std::optional<at::Tensor>& side_weight,
+                                                    const std::optional<at::Tensor>& side_bias) {
+  check_conv2d_pool(inputs, weight, bias, side_weight, side_bias);
+  const at::Tensor& first = inputs[0];
+  const c10::cuda::CUDAGuard guard(first.device());
+  cuda::ConcatConvolutionArguments a = arguments_of(inputs, weight, bias, 1, /*relu=*/true);
+  const bool with_side = side_weight.has_value() && side_weight->defined();
+  bool dense = first.numel() > 0;
+  if (with_side) {
+    dense = dense && side_weight->stride(1) == 1 && side_weight->stride(0) == weight.size(0) &&
+            side_bias->is_contiguous();
+    a.side_weight = side_weight->const_data_ptr();
+    a.side_bias = side_bias->const_data_ptr();
+    a.side_outputs = side_weight->size(0);
+  }
+  if (!dense || !cuda::can_run_concat_conv2d_wgmma(a, nullptr)) {
+    return conv2d_pool_composite(inputs, weight, bias, side_weight, side_bias);
+  }
+  const auto options = first.options().memory_format(at::MemoryFormat::ChannelsLast);
+  at::Tensor pooled = at::empty({a.batch, weight.size(0), a.height / 2, a.width / 2}, options);
+  at::Tensor side = at::empty({0}, first.options());
+  if (with_side) {
+    side = at::empty({a.batch, a.side_outputs, a.height, a.width}, options);
+    a.side_out = side.mutable_data_ptr();
+  }
+  a.pool_out = pooled.mutable_data_ptr();
+  cuda::check_launch(
+      "hdfnet::conv2d_pool",
+      cuda::launch_concat_conv2d_wgmma(a, c10::cuda::getCurrentCUDAStream().stream()));
+  return {pooled, side};
 }
 
 at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -131,6 +166,7 @@ at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
 void register_cuda_convolution(Registration& registration) {
   torch::Library& library = registration.under(c10::DispatchKey::CUDA);
   library.impl("concat_conv2d", &concat_conv2d_cuda);
+  library.impl("conv2d_pool", &conv2d_pool_cuda);
   library.impl("conv2d_head", &conv2d_head_cuda);
   library.impl("upsample_add", &upsample_add_cuda);
 }

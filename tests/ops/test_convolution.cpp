@@ -18,6 +18,8 @@ class ConvolutionOn : public testing::TestWithParam<std::tuple<at::DeviceType, a
     return at::TensorOptions().device(std::get<0>(GetParam())).dtype(std::get<1>(GetParam()));
   }
 
+  static bool on_cpu() { return std::get<0>(GetParam()) == at::kCPU; }
+
   at::Tensor map(at::IntArrayRef sizes) const {
     return random_map(sizes, options(), Layout::kChannelsLast);
   }
@@ -82,10 +84,18 @@ const Case kCases[] = {
     {2, 7, 5, 2, {3, 5}, 6, 3, true, true},   // no kernel takes these channels
     {1, 12, 9, 1, {16}, 16, 5, true, false},  // nor this size
     {0, 8, 8, 1, {16}, 16, 3, true, false},
+    // enough tiles for the kernel of compute capability 9.0; weights that stay, and that do not
+    {3, 150, 97, 1, {64}, 64, 3, true, true},
+    {4, 96, 96, 1, {64, 64}, 64, 3, true, false},
+    {4, 81, 95, 1, {64, 192}, 64, 3, false, true},
+    {3, 97, 113, 1, {64}, 128, 3, true, true},
+    {3, 97, 113, 1, {128}, 128, 3, true, false},
+    {2, 97, 113, 1, {64, 128}, 256, 3, true, true},
 };
 
 TEST_P(ConvolutionOn, ConcatenatesWithoutACopy) {
   for (const Case& c : kCases) {
+    if (on_cpu() && c.height > 80) continue;  // tells nothing new where there are no tiles
     std::vector<at::Tensor> inputs;
     int64_t total = 0;
     for (const int64_t channels : c.channels) {
@@ -115,6 +125,55 @@ TEST_P(ConvolutionOn, ReadsSlicesOfAMapInPlace) {
                      reference(inputs, w, std::nullopt, 3, true))
                 .largest,
             3 * tolerance());
+}
+
+TEST_P(ConvolutionOn, EndsAStageInItsPooledMapAndASide) {
+  const std::vector<std::vector<int64_t>> cases = {
+      // batch, height, width, inputs, outputs, side
+      {4, 97, 94, 64, 64, 32}, {4, 97, 94, 64, 64, 0},    {3, 112, 113, 128, 128, 64},
+      {3, 96, 95, 128, 128, 0}, {4, 97, 94, 128, 64, 32}, {2, 19, 22, 64, 64, 32},
+      {2, 19, 22, 6, 5, 3}};
+  for (const std::vector<int64_t>& c : cases) {
+    if (on_cpu() && c[1] > 80) continue;
+    const at::Tensor x = map({c[0], c[3], c[1], c[2]});
+    const at::Tensor w = weight({c[4], c[3], 3, 3});
+    const at::Tensor bias = at::randn({c[4]}).to(options());
+    std::optional<at::Tensor> side_weight, side_bias;
+    if (c[5] > 0) {
+      side_weight = weight({c[5], c[4], 1, 1});
+      side_bias = at::randn({c[5]}).to(options());
+    }
+    const auto [pooled, side] = ops::conv2d_pool({x}, w, bias, side_weight, side_bias);
+    const at::Tensor y = reference({x}, w, bias, 1, true);
+    ASSERT_EQ(pooled.sizes(), at::IntArrayRef({c[0], c[4], c[1] / 2, c[2] / 2}));
+    EXPECT_TRUE(pooled.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_LT(error_of(pooled, at::max_pool2d(y, {2, 2}, {2, 2})).largest, 3 * tolerance());
+    if (c[5] == 0) {
+      EXPECT_EQ(side.numel(), 0);
+      continue;
+    }
+    ASSERT_EQ(side.sizes(), at::IntArrayRef({c[0], c[5], c[1], c[2]}));
+    EXPECT_LT(error_of(side, at::conv2d(y, exactly(*side_weight), exactly(*side_bias))).largest,
+              3 * tolerance())
+        << c[4] << " outputs, side of " << c[5];
+  }
+}
+
+TEST_P(ConvolutionOn, LetsNaNThrough) {
+  const auto [device, type] = GetParam();
+  if (device == at::kCUDA && type != at::kHalf && type != at::kBFloat16) {
+    GTEST_SKIP() << "cuDNN's algorithms spread NaN further";
+  }
+  for (const int64_t side : {20, on_cpu() ? 24 : 200}) {  // a kernel each
+    at::Tensor x = map({1, 64, side, side});
+    x[0][5][7][9] = std::numeric_limits<double>::quiet_NaN();
+    const at::Tensor w = weight({64, 64, 3, 3});
+    const at::Tensor y = ops::concat_conv2d({x}, w, std::nullopt, 1, true).cpu();
+    EXPECT_TRUE(y[0].slice(1, 6, 9).slice(2, 8, 11).isnan().all().item<bool>());
+    EXPECT_EQ(y.isnan().sum().item<int64_t>(), 9 * 64);
+    const at::Tensor pooled = std::get<0>(ops::conv2d_pool({x}, w, std::nullopt)).cpu();
+    EXPECT_EQ(pooled.isnan().sum().item<int64_t>(), 2 * 2 * 64);
+  }
 }
 
 TEST_P(ConvolutionOn, EndsInOneMap) {
@@ -190,6 +249,16 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
          ops::conv2d_head(x, w, at::rand({16}), at::rand({1, 15, 1, 1}), at::rand({1}));
        }),
        "head_weight must be (1, 16, 1, 1), found [1, 15, 1, 1]");
+  says(error([&] {
+         ops::conv2d_pool({x}, w, std::nullopt, at::rand({8, 15, 1, 1}), at::rand({8}));
+       }),
+       "side_weight must be (S, 16, 1, 1), found [8, 15, 1, 1]");
+  says(error([&] { ops::conv2d_pool({x}, w, std::nullopt, at::rand({8, 16, 1, 1})); }),
+       "side_weight and side_bias belong together, found only side_weight");
+  says(error([&] {
+         ops::conv2d_pool({at::rand({1, 32, 1, 8})}, w, std::nullopt);
+       }),
+       "at least 2 x 2 pixels, found [1, 32, 1, 8]");
   says(error([&] { ops::upsample_add(at::rand({1, 3, 4, 4}), x); }), "x must be (1, 32, h, w)");
 }
 

@@ -1,0 +1,220 @@
+#pragma once
+
+// Pieces of compute capability 9.0 (built for 90a): barriers in shared memory, the tensor copy engine
+// and the products of a warpgroup (128 threads) for two-byte types.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace hdfnet::ops::cuda {
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void start_barrier(uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(arrivals)
+               : "memory");
+}
+
+/// Makes started barriers visible to the copy engine; a __syncthreads() must follow.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void arrive(uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
+/// Arrives, and holds the barrier until `bytes` have been copied as well.
+__device__ __forceinline__ void arrive_and_expect(uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                   shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Waits until the barrier's phase of that parity is complete.
+__device__ __forceinline__ void wait(uint64_t* barrier, uint32_t parity) {
+  const uint32_t address = shared_address(barrier);
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        " selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(address), "r"(parity)
+        : "memory");
+  }
+}
+
+/// Copies a box of a tensor of four dimensions to shared memory; what lies outside becomes zero.
+__device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* barrier, int c0,
+                                         int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+/// The same of a tensor of three dimensions.
+__device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* barrier, int c0,
+                                         int c1, int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+
+/// An operand in shared memory: rows of 64 two-byte elements (128 bytes), in the copy engine's
+/// 128-byte exchange; `group_bytes` from one 8 rows to the next. Step 16 elements by adding 2.
+__device__ __forceinline__ uint64_t operand(const void* at, int group_bytes) {
+  return static_cast<uint64_t>((shared_address(at) & 0x3ffff) >> 4) | uint64_t{1} << 16 |
+         static_cast<uint64_t>(group_bytes >> 4) << 32 | uint64_t{1} << 62;
+}
+
+__device__ __forceinline__ void begin_products() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void commit_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+#define HDFNET_R8(d, i)                                                                       \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+
+/// d += a * b: 64 rows, 64 columns, 16 products each. `keep` 0 forgets d's former values.
+__device__ __forceinline__ void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int keep,
+                                             __half) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31"
+      "}, %32, %33, p, 1, 1, 0, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/// d += a * b: 64 rows, 128 columns, 16 products each. `keep` 0 forgets d's former values.
+__device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_t b, int keep,
+                                             __half) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
+      "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
+      "%58, %59, %60, %61, %62, %63"
+      "}, %64, %65, p, 1, 1, 0, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32), HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/// The same for 32 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __half) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %21, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+      "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
+/// The same for 64 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __half) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %37, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31"
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
+/// d += a * b: 64 rows, 64 columns, 16 products each. `keep` 0 forgets d's former values.
+__device__ __forceinline__ void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int keep,
+                                             __nv_bfloat16) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31"
+      "}, %32, %33, p, 1, 1, 0, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/// d += a * b: 64 rows, 128 columns, 16 products each. `keep` 0 forgets d's former values.
+__device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_t b, int keep,
+                                             __nv_bfloat16) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
+      "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
+      "%58, %59, %60, %61, %62, %63"
+      "}, %64, %65, p, 1, 1, 0, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32), HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/// The same for 32 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __nv_bfloat16) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %21, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+      "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
+/// The same for 64 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __nv_bfloat16) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %37, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+      "%30, %31"
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
+#undef HDFNET_R8
+
+}  // namespace hdfnet::ops::cuda
