@@ -86,4 +86,18 @@ at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y) {
   return op.call(x, y);
 }
 
+at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                      int64_t, bool)>("hdfnet::stem_conv2d");
+  return op.call(x, weight, bias, stride, relu);
+}
+
+at::Tensor max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride, int64_t padding) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, int64_t, int64_t, int64_t)>("hdfnet::max_pool2d");
+  return op.call(x, kernel_size, stride, padding);
+}
+
 }  // namespace hdfnet::ops

@@ -38,6 +38,11 @@ void register_schemas(Registration& registration) {
       "Tensor",
       tags);
   library.def("upsample_add(Tensor x, Tensor y) -> Tensor", tags);
+  library.def(
+      "stem_conv2d(Tensor x, Tensor weight, Tensor? bias=None, int stride=1, bool relu=False) -> "
+      "Tensor",
+      tags);
+  library.def("max_pool2d(Tensor x, int kernel_size, int stride, int padding=0) -> Tensor", tags);
 }
 
 bool built_with_cuda() {

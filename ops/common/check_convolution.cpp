@@ -109,4 +109,35 @@ void check_upsample_add(const at::Tensor& x, const at::Tensor& y) {
   TORCH_CHECK(x.size(2) > 0 && x.size(3) > 0, op, ": x must not be empty, found ", x.sizes());
 }
 
+void check_stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, int64_t stride) {
+  const char* op = "hdfnet::stem_conv2d";
+  check_map(op, "x", x);
+  TORCH_CHECK(x.size(2) > 0 && x.size(3) > 0, op, ": x must not be empty, found ", x.sizes());
+  check_weight(op, weight, x.size(1));
+  TORCH_CHECK(at::isFloatingType(weight.scalar_type()), op,
+              ": weight must be of a floating type, found ", weight.scalar_type());
+  TORCH_CHECK(weight.device() == x.device(), op, ": weight must be on ", x.device(),
+              " as the input, found ", weight.device());
+  TORCH_CHECK(stride >= 1, op, ": stride must be at least 1, found ", stride);
+  if (!bias.has_value() || !bias->defined()) return;
+  TORCH_CHECK(bias->dim() == 1 && bias->size(0) == weight.size(0), op, ": bias must be (",
+              weight.size(0), "), found ", bias->sizes());
+  TORCH_CHECK(bias->scalar_type() == weight.scalar_type(), op, ": bias must be ",
+              weight.scalar_type(), " as the weight, found ", bias->scalar_type());
+  TORCH_CHECK(bias->device() == x.device(), op, ": bias must be on ", x.device(),
+              " as the input, found ", bias->device());
+}
+
+void check_max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride, int64_t padding) {
+  const char* op = "hdfnet::max_pool2d";
+  check_map(op, "x", x);
+  TORCH_CHECK(kernel_size >= 1, op, ": kernel_size must be at least 1, found ", kernel_size);
+  TORCH_CHECK(stride >= 1, op, ": stride must be at least 1, found ", stride);
+  TORCH_CHECK(padding >= 0 && padding <= kernel_size / 2, op, ": padding must be 0 to ",
+              kernel_size / 2, ", half of kernel_size, found ", padding);
+  TORCH_CHECK(x.size(2) + 2 * padding >= kernel_size && x.size(3) + 2 * padding >= kernel_size, op,
+              ": x must be at least as large as the kernel, ", kernel_size, ", found ", x.sizes());
+}
+
 }  // namespace hdfnet::ops

@@ -17,5 +17,8 @@ void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
 void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias);
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y);
+void check_stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, int64_t stride);
+void check_max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride, int64_t padding);
 
 }  // namespace hdfnet::ops

@@ -68,6 +68,22 @@ at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y) {
   return at::add(y, up).contiguous(y.suggest_memory_format());
 }
 
+at::Tensor stem_conv2d_composite(const at::Tensor& x, const at::Tensor& weight,
+                                 const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
+  check_stem_conv2d(x, weight, bias, stride);
+  const int64_t padding = weight.size(2) / 2;
+  const at::Tensor y =
+      at::conv2d(x.to(weight.scalar_type()), weight, bias, {stride, stride}, {padding, padding});
+  return (relu ? at::relu(y) : y).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor max_pool2d_composite(const at::Tensor& x, int64_t kernel_size, int64_t stride,
+                                int64_t padding) {
+  check_max_pool2d(x, kernel_size, stride, padding);
+  return at::max_pool2d(x, {kernel_size, kernel_size}, {stride, stride}, {padding, padding})
+      .contiguous(x.suggest_memory_format());
+}
+
 namespace {
 
 bool needs_gradient(std::initializer_list<at::Tensor> tensors) {
@@ -115,6 +131,22 @@ at::Tensor upsample_add_autograd(const at::Tensor& x, const at::Tensor& y) {
   return upsample_add(x, y);
 }
 
+at::Tensor stem_conv2d_autograd(const at::Tensor& x, const at::Tensor& weight,
+                                const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
+  if (needs_gradient({x, weight, bias.value_or(at::Tensor())})) {
+    return stem_conv2d_composite(x, weight, bias, stride, relu);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return stem_conv2d(x, weight, bias, stride, relu);
+}
+
+at::Tensor max_pool2d_autograd(const at::Tensor& x, int64_t kernel_size, int64_t stride,
+                               int64_t padding) {
+  if (needs_gradient({x})) return max_pool2d_composite(x, kernel_size, stride, padding);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return max_pool2d(x, kernel_size, stride, padding);
+}
+
 }  // namespace
 
 void register_composite_convolution(Registration& registration) {
@@ -124,12 +156,16 @@ void register_composite_convolution(Registration& registration) {
     library.impl("conv2d_pool", &conv2d_pool_composite);
     library.impl("conv2d_head", &conv2d_head_composite);
     library.impl("upsample_add", &upsample_add_composite);
+    library.impl("stem_conv2d", &stem_conv2d_composite);
+    library.impl("max_pool2d", &max_pool2d_composite);
   }
   torch::Library& library = registration.under(c10::DispatchKey::Autograd);
   library.impl("concat_conv2d", &concat_conv2d_autograd);
   library.impl("conv2d_pool", &conv2d_pool_autograd);
   library.impl("conv2d_head", &conv2d_head_autograd);
   library.impl("upsample_add", &upsample_add_autograd);
+  library.impl("stem_conv2d", &stem_conv2d_autograd);
+  library.impl("max_pool2d", &max_pool2d_autograd);
 }
 
 }  // namespace hdfnet::ops

@@ -19,5 +19,9 @@ at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
                                  const at::Tensor& bias, const at::Tensor& head_weight,
                                  const at::Tensor& head_bias);
 at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y);
+at::Tensor stem_conv2d_composite(const at::Tensor& x, const at::Tensor& weight,
+                                 const std::optional<at::Tensor>& bias, int64_t stride, bool relu);
+at::Tensor max_pool2d_composite(const at::Tensor& x, int64_t kernel_size, int64_t stride,
+                                int64_t padding);
 
 }  // namespace hdfnet::ops

@@ -8,6 +8,8 @@
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/check_launch.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/max_pool2d_arguments.h"
+#include "cuda/stem_conv2d_arguments.h"
 #include "cuda/upsample_add_arguments.h"
 #include "registration.h"
 
@@ -161,6 +163,85 @@ at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
   return result;
 }
 
+at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
+  check_stem_conv2d(x, weight, bias, stride);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const auto is_half = [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+  };
+  if (!is_half(weight) || !(is_half(x) || x.scalar_type() == at::kFloat)) {
+    return stem_conv2d_composite(x, weight, bias, stride, relu);
+  }
+  cuda::StemConvolutionArguments arguments{};
+  arguments.x = x.const_data_ptr();
+  arguments.weight = weight.const_data_ptr();
+  if (bias.has_value() && bias->defined()) {
+    arguments.bias = bias->const_data_ptr();
+    arguments.bias_stride = bias->stride(0);
+  }
+  arguments.x_type = cuda::type_of(x);
+  arguments.type = cuda::type_of(weight);
+  for (int i = 0; i < 4; ++i) {
+    arguments.x_stride[i] = x.stride(i);
+    arguments.weight_stride[i] = weight.stride(i);
+  }
+  arguments.batch = x.size(0);
+  arguments.channels = x.size(1);
+  arguments.outputs = weight.size(0);
+  arguments.x_height = x.size(2);
+  arguments.x_width = x.size(3);
+  arguments.height = (x.size(2) - 1) / stride + 1;
+  arguments.width = (x.size(3) - 1) / stride + 1;
+  arguments.kernel_size = static_cast<int>(weight.size(2));
+  arguments.stride = static_cast<int>(stride);
+  arguments.relu = relu;
+  if (!cuda::can_run_stem_conv2d_mma(arguments, nullptr)) {
+    return stem_conv2d_composite(x, weight, bias, stride, relu);
+  }
+  at::Tensor result = at::empty({x.size(0), weight.size(0), arguments.height, arguments.width},
+                                weight.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (result.numel() == 0) return result;
+  arguments.out = result.mutable_data_ptr();
+  cuda::check_launch(
+      "hdfnet::stem_conv2d",
+      cuda::launch_stem_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return result;
+}
+
+at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t stride,
+                           int64_t padding) {
+  check_max_pool2d(x, kernel_size, stride, padding);
+  if (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16) {
+    return max_pool2d_composite(x, kernel_size, stride, padding);
+  }
+  const c10::cuda::CUDAGuard guard(x.device());
+  cuda::MaxPoolArguments arguments{};
+  arguments.x = x.const_data_ptr();
+  arguments.type = cuda::type_of(x);
+  arguments.batch = x.size(0);
+  arguments.channels = x.size(1);
+  arguments.x_height = x.size(2);
+  arguments.x_width = x.size(3);
+  arguments.height = (x.size(2) + 2 * padding - kernel_size) / stride + 1;
+  arguments.width = (x.size(3) + 2 * padding - kernel_size) / stride + 1;
+  arguments.kernel_size = static_cast<int>(kernel_size);
+  arguments.stride = static_cast<int>(stride);
+  arguments.padding = static_cast<int>(padding);
+  arguments.x_is_dense = x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  if (!cuda::can_run_max_pool2d(arguments, nullptr)) {
+    return max_pool2d_composite(x, kernel_size, stride, padding);
+  }
+  at::Tensor result = at::empty({x.size(0), x.size(1), arguments.height, arguments.width},
+                                x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (result.numel() == 0) return result;
+  arguments.out = result.mutable_data_ptr();
+  cuda::check_launch(
+      "hdfnet::max_pool2d",
+      cuda::launch_max_pool2d(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return result;
+}
+
 }  // namespace
 
 void register_cuda_convolution(Registration& registration) {
@@ -169,6 +250,8 @@ void register_cuda_convolution(Registration& registration) {
   library.impl("conv2d_pool", &conv2d_pool_cuda);
   library.impl("conv2d_head", &conv2d_head_cuda);
   library.impl("upsample_add", &upsample_add_cuda);
+  library.impl("stem_conv2d", &stem_conv2d_cuda);
+  library.impl("max_pool2d", &max_pool2d_cuda);
 }
 
 }  // namespace hdfnet::ops

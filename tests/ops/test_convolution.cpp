@@ -206,6 +206,105 @@ TEST_P(ConvolutionOn, AddsTheUpsampledMap) {
   }
 }
 
+struct StemCase {
+  int64_t batch, channels, height, width, outputs, kernel, stride;
+  bool bias, relu;
+};
+
+const StemCase kStemCases[] = {
+    {2, 3, 40, 64, 64, 3, 1, true, true},   {1, 1, 40, 64, 64, 3, 1, true, true},
+    {3, 3, 19, 35, 64, 3, 1, true, true},   {3, 1, 9, 71, 128, 3, 1, true, false},
+    {2, 3, 37, 71, 64, 7, 2, true, true},   {2, 1, 40, 67, 64, 7, 2, false, true},
+    {1, 3, 1, 1, 64, 3, 1, false, false},   {40, 1, 5, 3, 64, 7, 2, true, false},
+    {4, 3, 160, 256, 64, 3, 1, true, true},  // more tiles than blocks
+    {2, 2, 11, 13, 64, 3, 1, true, true},    // no kernel takes two channels
+    {2, 3, 11, 13, 48, 3, 1, true, true},    // nor these outputs
+    {2, 3, 12, 13, 64, 3, 2, true, true},    // nor this stride
+    {1, 4, 11, 13, 32, 5, 3, true, true},   {0, 3, 8, 8, 64, 3, 1, true, false},
+};
+
+// In float64, after x has been rounded to the type that the products are made in.
+at::Tensor stem_reference(const at::Tensor& x, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
+  const int64_t padding = weight.size(2) / 2;
+  const at::Tensor y =
+      at::conv2d(exactly(x.to(weight.scalar_type())), exactly(weight),
+                 bias ? exactly(*bias) : at::Tensor(), {stride, stride}, {padding, padding});
+  return relu ? at::relu(y) : y;
+}
+
+TEST_P(ConvolutionOn, BeginsWithFewChannels) {
+  for (const StemCase& c : kStemCases) {
+    // float32 in rows of pixels, as the network's inputs come, and the weight's own type.
+    for (const bool own_type : {false, true}) {
+      const at::Tensor plain =
+          at::randn({c.batch, c.channels, c.height, c.width}, options().dtype(at::kFloat));
+      const at::Tensor x =
+          own_type ? plain.to(options()).contiguous(at::MemoryFormat::ChannelsLast) : plain;
+      const at::Tensor w = weight({c.outputs, c.channels, c.kernel, c.kernel});
+      std::optional<at::Tensor> bias;
+      if (c.bias) bias = at::randn({c.outputs}).to(options());
+      const at::Tensor result = ops::stem_conv2d(x, w, bias, c.stride, c.relu);
+      ASSERT_EQ(result.sizes(), at::IntArrayRef({c.batch, c.outputs, (c.height - 1) / c.stride + 1,
+                                                 (c.width - 1) / c.stride + 1}));
+      ASSERT_EQ(result.scalar_type(), w.scalar_type());
+      if (c.batch == 0) continue;
+      EXPECT_TRUE(result.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_LT(error_of(result, stem_reference(x, w, bias, c.stride, c.relu)).largest,
+                3 * tolerance())
+          << c.channels << " channels, " << c.height << "x" << c.width << ", K " << c.kernel;
+    }
+  }
+}
+
+TEST_P(ConvolutionOn, BeginsWithASliceOfAMap) {
+  const at::Tensor whole = at::randn({3, 4, 30, 50}, options().dtype(at::kFloat));
+  const at::Tensor x = whole.narrow(0, 1, 2).narrow(1, 1, 3).narrow(2, 3, 21).narrow(3, 1, 45);
+  const at::Tensor w = weight({64, 3, 3, 3});
+  EXPECT_LT(error_of(ops::stem_conv2d(x, w, std::nullopt, 1, true),
+                     stem_reference(x, w, std::nullopt, 1, true))
+                .largest,
+            3 * tolerance());
+}
+
+// What is not a number must be seen in the result, by exactly the windows that it lies in: a ReLU
+// that takes it for zero would hide an overflow.
+TEST_P(ConvolutionOn, BeginsWithWhatIsNotANumber) {
+  const at::Tensor x = at::randn({1, 3, 20, 40}, options().dtype(at::kFloat));
+  x.select(1, 2).select(1, 7).select(1, 15).fill_(std::nan(""));
+  const at::Tensor result =
+      ops::stem_conv2d(x, weight({64, 3, 3, 3}), std::nullopt, 1, /*relu=*/true);
+  const at::Tensor found = result.isnan().cpu();
+  EXPECT_EQ(found.sum().item<int64_t>(), 64 * 9);
+  EXPECT_TRUE(found.narrow(2, 6, 3).narrow(3, 14, 3).all().item<bool>());
+}
+
+TEST_P(ConvolutionOn, PoolsAsAtenDoes) {
+  const std::vector<std::vector<int64_t>> cases = {
+      // channels, height, width, kernel, stride, padding
+      {64, 40, 40, 2, 2, 0}, {128, 21, 35, 2, 2, 0}, {64, 21, 34, 3, 2, 1},
+      {8, 40, 22, 3, 2, 1},  {512, 2, 3, 2, 2, 0},   {16, 1, 1, 3, 2, 1},
+      {3, 9, 11, 2, 2, 0},   {16, 9, 11, 3, 1, 1},   {16, 9, 11, 5, 3, 2}};
+  for (const std::vector<int64_t>& c : cases) {
+    for (const Layout layout : {Layout::kChannelsLast, Layout::kContiguous, Layout::kSliced}) {
+      const at::Tensor x = random_map({3, c[0], c[1], c[2]}, options(), layout) - 3;
+      x.select(0, 1).select(1, c[1] / 2).select(1, c[2] / 2).fill_(std::nan(""));
+      const at::Tensor result = ops::max_pool2d(x, c[3], c[4], c[5]);
+      const at::Tensor exact = at::max_pool2d(exactly(x), {c[3], c[3]}, {c[4], c[4]}, {c[5], c[5]});
+      EXPECT_TRUE(at::allclose(exactly(result), exact, 0, 0, /*equal_nan=*/true))
+          << c[0] << "x" << c[1] << "x" << c[2] << ", K " << c[3] << ", " << name(layout);
+      EXPECT_EQ(result.scalar_type(), x.scalar_type());
+      EXPECT_TRUE(result.is_contiguous(x.suggest_memory_format()));
+    }
+  }
+}
+
+TEST_P(ConvolutionOn, PoolsASliceOfABatch) {
+  const at::Tensor whole = map({4, 64, 20, 22});
+  const at::Tensor x = whole.narrow(0, 1, 2);
+  EXPECT_TRUE(at::equal(exactly(ops::max_pool2d(x, 2, 2)), at::max_pool2d(exactly(x), 2, 2)));
+}
+
 std::string type_name(const testing::TestParamInfo<ConvolutionOn::ParamType>& info) {
   return std::string(std::get<0>(info.param) == at::kCUDA ? "Cuda" : "Cpu") +
          at::toString(std::get<1>(info.param));
@@ -260,6 +359,17 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
        }),
        "at least 2 x 2 pixels, found [1, 32, 1, 8]");
   says(error([&] { ops::upsample_add(at::rand({1, 3, 4, 4}), x); }), "x must be (1, 32, h, w)");
+  says(error([&] {
+         ops::stem_conv2d(at::rand({1, 3, 8, 8}), w, std::nullopt);
+       }),
+       "weight must be (O, 3, K, K) with an odd K, found [16, 32, 3, 3]");
+  says(error([&] { ops::stem_conv2d(x, w, at::rand({15})); }), "bias must be (16), found [15]");
+  says(error([&] { ops::stem_conv2d(x, w.to(at::kHalf), at::rand({16})); }),
+       "bias must be Half as the weight, found Float");
+  says(error([&] { ops::stem_conv2d(x, w, std::nullopt, 0); }), "stride must be at least 1");
+  says(error([&] { ops::max_pool2d(x, 3, 2, 2); }), "padding must be 0 to 1");
+  says(error([&] { ops::max_pool2d(x, 9, 2); }), "at least as large as the kernel, 9, found");
+  says(error([&] { ops::max_pool2d(x.to(at::kInt), 2, 2); }), "floating type, found Int");
 }
 
 TEST(ConvolutionGradients, FlowThroughTheComposite) {
@@ -269,6 +379,14 @@ TEST(ConvolutionGradients, FlowThroughTheComposite) {
   ASSERT_TRUE(y.requires_grad());
   y.sum().backward();
   EXPECT_EQ(x.grad().sizes(), x.sizes());
+  EXPECT_GT(w.grad().abs().sum().item<double>(), 0);
+}
+
+TEST(ConvolutionGradients, FlowThroughTheStemAndThePooling) {
+  const at::Tensor x = at::rand({1, 3, 8, 8}, at::kDouble).requires_grad_();
+  const at::Tensor w = at::rand({4, 3, 3, 3}, at::kDouble).requires_grad_();
+  ops::max_pool2d(ops::stem_conv2d(x, w, std::nullopt), 2, 2).sum().backward();
+  EXPECT_GT(x.grad().abs().sum().item<double>(), 0);
   EXPECT_GT(w.grad().abs().sum().item<double>(), 0);
 }
 

@@ -65,4 +65,33 @@ at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::
 /// returns (N, C, H, W), in channels_last where y is, else contiguous
 at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y);
 
+/// A network's first convolution: [relu](conv2d(x in weight's type, weight, bias, stride, padding =
+/// K/2)).
+///
+/// x       (N, C, H, W), of any floating type and layout; rounded to weight's type
+/// weight  (O, C, K, K), K odd
+/// bias    (O) in weight's type, or none
+/// returns (N, O, (H - 1) / stride + 1, (W - 1) / stride + 1) in weight's type, channels_last
+///
+/// On CUDA, fp16 and bf16 weights with C 1 or 3, O in sixty-fours, K 3 with stride 1 or K 7 with
+/// stride 2, and x in float32 or weight's type run as one kernel that reads x where it lies, summed
+/// in float32. Everything else, and calls that need a gradient, convert x and call conv2d. Raises
+/// c10::Error naming the expected and the actual value.
+at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, int64_t stride = 1,
+                       bool relu = false);
+
+/// at::max_pool2d, dilation 1, without the indices that it stores for a gradient.
+///
+/// x       (N, C, H, W)
+/// padding at most kernel_size / 2, as in ATen
+/// returns (N, C, (H + 2 * padding - kernel_size) / stride + 1, the same of W), in channels_last
+///         where x is, else contiguous
+///
+/// On CUDA, fp16 and bf16 in channels_last with channels in eights, 2x2 without padding or 3x3 with
+/// padding 1, and stride 2 run as one kernel; everything else, and calls that need a gradient, as
+/// at::max_pool2d. NaN wins over every number in both.
+at::Tensor max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride,
+                      int64_t padding = 0);
+
 }  // namespace hdfnet::ops
