@@ -2,13 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include "hdfnet/ops/convolution.h"
 #include "layout.h"
 
 namespace hdfnet {
 namespace {
 
-at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t padding, ModuleCost* cost) {
-  at::Tensor y = at::max_pool2d(x, {kernel, kernel}, {2, 2}, {padding, padding});
+at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t padding, bool values_only,
+                    ModuleCost* cost) {
+  at::Tensor y = values_only ? ops::max_pool2d(x, kernel, /*stride=*/2, padding)
+                             : at::max_pool2d(x, {kernel, kernel}, {2, 2}, {padding, padding});
   if (cost != nullptr) {
     cost->bytes +=
         static_cast<double>(x.numel() + y.numel()) * static_cast<double>(x.element_size());
@@ -20,28 +23,35 @@ class VggEncoderStage final : public EncoderStage {
  public:
   VggEncoderStage(const Parameters& parameters, const std::string& name, const VggStage& stage,
                   const Backend& backend)
-      : pool_(stage.pool) {
+      : pool_(stage.pool), pool_values_only_(backend.pool_values_only) {
     ConvolutionOptions options;
     options.relu = true;
     for (const int index : stage.convolutions) {
-      convolutions_.emplace_back(read_affine_norm(parameters, name + "." + std::to_string(index),
-                                                  name + "." + std::to_string(index + 1)),
-                                 options, backend);
+      const Affine affine = read_affine_norm(parameters, name + "." + std::to_string(index),
+                                             name + "." + std::to_string(index + 1));
+      // The stage without a pool is the first one, which reads the network's input.
+      if (backend.stem_in_place && !pool_ && !stem_) {
+        stem_.emplace(affine, options, backend);
+      } else {
+        convolutions_.emplace_back(affine, options, backend);
+      }
     }
   }
 
   at::Tensor pool(const at::Tensor& x, ModuleCost* cost) const override {
-    return pool_ ? max_pool(x, 2, 0, cost) : x;
+    return pool_ ? max_pool(x, 2, 0, pool_values_only_, cost) : x;
   }
 
   at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
-    at::Tensor x = pooled;
+    at::Tensor x = stem_ ? (*stem_)(pooled, cost) : pooled;
     for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
     return x;
   }
 
  private:
   bool pool_;
+  bool pool_values_only_;
+  std::optional<StemConvolution> stem_;  ///< in the place of the first of the convolutions
   std::vector<Convolution> convolutions_;
 };
 
@@ -51,16 +61,22 @@ class ResnetStem final : public EncoderStage {
     ConvolutionOptions options;
     options.relu = true;
     options.stride = 2;
-    convolution_ = {read_affine_norm(parameters, name + ".0", name + ".1"), options, backend};
+    const Affine affine = read_affine_norm(parameters, name + ".0", name + ".1");
+    if (backend.stem_in_place) {
+      stem_.emplace(affine, options, backend);
+    } else {
+      convolution_ = {affine, options, backend};
+    }
   }
 
   at::Tensor pool(const at::Tensor& x, ModuleCost* /*cost*/) const override { return x; }
 
   at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
-    return convolution_(pooled, cost);
+    return stem_ ? (*stem_)(pooled, cost) : convolution_(pooled, cost);
   }
 
  private:
+  std::optional<StemConvolution> stem_;  ///< in the place of convolution_
   Convolution convolution_;
 };
 
@@ -100,7 +116,7 @@ class ResnetEncoderStage final : public EncoderStage {
  public:
   ResnetEncoderStage(const Parameters& parameters, const std::string& name,
                      const ResnetStage& stage, bool pool, const Backend& backend)
-      : pool_(pool) {
+      : pool_(pool), pool_values_only_(backend.pool_values_only) {
     for (int block = 0; block < stage.blocks; ++block) {
       blocks_.emplace_back(parameters, name + "." + std::to_string(block) + ".",
                            block == 0 ? stage.stride : 1, /*downsample=*/block == 0, backend);
@@ -108,7 +124,7 @@ class ResnetEncoderStage final : public EncoderStage {
   }
 
   at::Tensor pool(const at::Tensor& x, ModuleCost* cost) const override {
-    return pool_ ? max_pool(x, 3, 1, cost) : x;
+    return pool_ ? max_pool(x, 3, 1, pool_values_only_, cost) : x;
   }
 
   at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
@@ -119,6 +135,7 @@ class ResnetEncoderStage final : public EncoderStage {
 
  private:
   bool pool_;
+  bool pool_values_only_;
   std::vector<Bottleneck> blocks_;
 };
 

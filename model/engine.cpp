@@ -72,14 +72,21 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
   }
-  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,block=16
+  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,block=16,
+  // stem,pool,joined_trans,fine_streams
   const char* text = std::getenv("HDFNET_TRY");
-  const std::string wanted = text != nullptr ? text : "in_place,decoder,streams,block=16";
+  const std::string wanted =
+      text != nullptr ? text
+                      : "in_place,decoder,streams,block=16,stem,pool,joined_trans,fine_streams";
   const auto on = [&](const char* word) { return wanted.find(word) != std::string::npos; };
   if (backend.half_on_cuda()) {
     backend.read_in_place = on("in_place");
     backend.transport_in_place = on("transport");
     backend.decoder_in_place = on("decoder");
+    backend.joined_transport = on("joined_trans");
+    backend.stem_in_place = on("stem");
+    backend.pool_values_only = on("pool");
+    backend.fine_streams = on("fine_streams");
     if (on("bench")) at::globalContext().setBenchmarkCuDNN(true);
     if (on("benchall")) at::globalContext().setBenchmarkLimitCuDNN(0);
     if (on("streams")) backend.two_streams_up_to = 4;
@@ -161,6 +168,7 @@ struct Engine::Impl {
   }
 
   at::Tensor prepare(const at::Tensor& tensor) const {
+    if (backend.stem_in_place) return tensor.to(backend.device, /*non_blocking=*/true);
     return tensor.to(backend.device, backend.dtype, /*non_blocking=*/true)
         .contiguous(backend.memory_format);
   }

@@ -232,6 +232,24 @@ at::Tensor Convolution::add(const at::Tensor& x, const at::Tensor& other, Module
   return y;
 }
 
+StemConvolution::StemConvolution(const Affine& affine, const ConvolutionOptions& options,
+                                 const Backend& backend)
+    : options_(options),
+      weight_(affine.weight.to(backend.dtype).to(backend.device).contiguous()),
+      bias_(affine.bias.to(backend.device, backend.dtype)) {}
+
+at::Tensor StemConvolution::operator()(const at::Tensor& x, ModuleCost* cost) const {
+  at::Tensor y = ops::stem_conv2d(x, weight_, bias_, options_.stride, options_.relu);
+  if (cost != nullptr) {
+    const double taps = static_cast<double>(weight_.numel()) / static_cast<double>(weight_.size(0));
+    cost->flop += 2.0 * taps * static_cast<double>(y.numel());
+    cost->bytes +=
+        static_cast<double>(x.numel()) * static_cast<double>(x.element_size()) +
+        static_cast<double>(y.numel() + weight_.numel()) * static_cast<double>(y.element_size());
+  }
+  return y;
+}
+
 JoinedConvolution::JoinedConvolution(const Affine& affine, const ConvolutionOptions& options,
                                      const Backend& backend)
     : options_(options),

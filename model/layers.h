@@ -25,11 +25,17 @@ struct Backend {
   bool read_in_place = false;
   bool transport_in_place = false;  ///< also in the dense layers of the transport
   bool decoder_in_place = false;    ///< and the decoder's convolutions
+  bool joined_transport = false;    ///< and the 1x1 transports of the RGB encoder's stages
+  /// The encoders' first convolutions read the float32 inputs (hdfnet::stem_conv2d), which are then
+  /// not brought to `dtype` and `memory_format` before.
+  bool stem_in_place = false;
+  bool pool_values_only = false;  ///< maxima without the indices that ATen stores beside them
   /// Images that go through the stages at strides 1 and 2 together; 0 for the whole batch. Few keep
   /// their maps in the L2, and the peak of the memory low.
   int64_t fine_block = 0;
   /// Largest batch whose two encoders run side by side, on two streams.
   int64_t two_streams_up_to = 0;
+  bool fine_streams = false;  ///< so do their stages at strides 1 and 2
 
   /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
   /// best.
@@ -93,6 +99,22 @@ class Convolution {
   std::vector<int64_t> weight_sizes_;
   std::vector<int64_t> padding_;
   std::vector<int64_t> stride_;
+};
+
+/// The first convolution of an encoder, which reads the network's input in float32. Padding K/2.
+class StemConvolution {
+ public:
+  StemConvolution() = default;
+  StemConvolution(const Affine& affine, const ConvolutionOptions& options, const Backend& backend);
+
+  /// x (N,C,H,W) of any floating type and layout -> (N,O,H',W') in the backend's type,
+  /// channels_last.
+  at::Tensor operator()(const at::Tensor& x, ModuleCost* cost) const;
+
+ private:
+  ConvolutionOptions options_;
+  at::Tensor weight_;
+  at::Tensor bias_;
 };
 
 /// A convolution of concatenated maps, which are read where they lie. Padding K/2, stride 1.

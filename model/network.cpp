@@ -48,6 +48,10 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
   for (const int stride : architecture.strides) {
     transport_.emplace(stride, Convolution(read_affine(parameters, at_stride("trans", stride)), {},
                                            exact(backend)));
+    if (!backend.joined_transport) continue;
+    joined_transport_.emplace(
+        stride,
+        JoinedConvolution(read_affine(parameters, at_stride("trans", stride)), {}, backend));
   }
   for (const int stride : architecture.fusion_strides) {
     fusion_.emplace(stride, DenseTransport(parameters, at_stride("depth_trans", stride), backend));
@@ -81,11 +85,13 @@ size_t Network::fine_stages() const {
 
 at::Tensor Network::transport(int stride, const at::Tensor& x, ModuleObserver* observer) const {
   // Each stage's maps are reduced to 64 channels at once, so that the wide ones can be freed.
-  return run(observer, at_stride("trans", stride),
-             [&](ModuleCost* cost) { return transport_.at(stride)(x, cost); });
+  return run(observer, at_stride("trans", stride), [&](ModuleCost* cost) {
+    return backend_.joined_transport ? joined_transport_.at(stride)({x}, cost)
+                                     : transport_.at(stride)(x, cost);
+  });
 }
 
-void Network::encode_fine(Streams& streams, int64_t block, Features& features,
+void Network::encode_fine(Streams& streams, int64_t block, Features& features, SideStream& side,
                           ModuleObserver* observer) const {
   const size_t stages = fine_stages();
   const int64_t images = streams.rgb.size(0);
@@ -97,11 +103,15 @@ void Network::encode_fine(Streams& streams, int64_t block, Features& features,
     at::Tensor d = streams.depth.narrow(0, first, count);
     for (size_t i = 0; i < stages; ++i) {
       const int stride = architecture_.strides[i];
+      // What is made on the side stream is read only there until encode_coarse shares it; the first
+      // map that it reads, of the main stream, is the caller's, which waits for encode_coarse.
+      d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
+        const auto work = [&] { return depth_encoder_[i]->forward(d, cost); };
+        return backend_.fine_streams ? side.run(work) : work();
+      });
       r = run(observer, at_stride("encoder", stride),
               [&](ModuleCost* cost) { return encoder_[i]->forward(r, cost); });
       features.rgb[stride].push_back(transport(stride, r, observer));
-      d = run(observer, at_stride("depth_encoder", stride),
-              [&](ModuleCost* cost) { return depth_encoder_[i]->forward(d, cost); });
     }
     if (block >= images) {
       streams = {r, d};
@@ -118,15 +128,13 @@ void Network::encode_fine(Streams& streams, int64_t block, Features& features,
              depth_encoder_[stages]->convolve(streams.depth, nullptr)};
 }
 
-void Network::encode_coarse(Streams streams, Features& features, ModuleObserver* observer) const {
-  const int64_t images = streams.rgb.size(0);
+void Network::encode_coarse(Streams streams, Features& features, SideStream& side,
+                            ModuleObserver* observer) const {
   const bool begun = features.rgb.begin()->second.size() > 1;  // in blocks: see encode_fine
-  SideStream side(backend_.device,
-                  observer == nullptr && images <= backend_.two_streams_up_to && !begun);
   std::vector<at::Tensor> of_side;  // live until the end: the side stream may not reuse them before
   at::Tensor r = std::move(streams.rgb);
   at::Tensor d = std::move(streams.depth);
-  if (side.active()) of_side.push_back(d);  // made on the main stream, read on the other
+  if (side.active()) of_side.push_back(d);  // may be of the main stream, read on the other
   for (size_t i = fine_stages(); i < architecture_.strides.size(); ++i) {
     const int stride = architecture_.strides[i];
     const bool done = begun && i == fine_stages();
@@ -223,9 +231,11 @@ at::Tensor Network::forward(const at::Tensor& rgb, const at::Tensor& depth,
       observer == nullptr && backend_.fine_block > 0 && backend_.fine_block < images;
   Features features;
   {
+    SideStream side(backend_.device,
+                    observer == nullptr && images <= backend_.two_streams_up_to && !in_blocks);
     Streams streams = {rgb, depth};
-    encode_fine(streams, in_blocks ? backend_.fine_block : images, features, observer);
-    encode_coarse(std::move(streams), features, observer);
+    encode_fine(streams, in_blocks ? backend_.fine_block : images, features, side, observer);
+    encode_coarse(std::move(streams), features, side, observer);
   }
   const at::Tensor coarse = decode_coarse(features, observer);
   if (!in_blocks) return decode_fine(coarse, features, 0, observer);

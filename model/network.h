@@ -12,6 +12,8 @@
 
 namespace hdfnet {
 
+class SideStream;
+
 /// The whole network on one device: two encoders, transport, DDPMs, decoder, head.
 ///
 /// The stages at strides 1 and 2 have the largest maps and nothing that mixes images, so they can
@@ -22,8 +24,8 @@ class Network {
   Network(const Parameters& parameters, const Architecture& architecture, DdpmMode ddpm,
           const Backend& backend);
 
-  /// rgb (N,3,H,W), depth (N,1,H,W) in the backend's type, layout and device -> (N,1,H',W')
-  /// float32.
+  /// rgb (N,3,H,W), depth (N,1,H,W) on the backend's device, in its type and layout or, with
+  /// Backend::stem_in_place, in float32 and any layout -> (N,1,H',W') float32.
   at::Tensor forward(const at::Tensor& rgb, const at::Tensor& depth,
                      ModuleObserver* observer) const;
 
@@ -41,9 +43,10 @@ class Network {
   };
 
   size_t fine_stages() const;
-  void encode_fine(Streams& streams, int64_t block, Features& features,
+  void encode_fine(Streams& streams, int64_t block, Features& features, SideStream& side,
                    ModuleObserver* observer) const;
-  void encode_coarse(Streams streams, Features& features, ModuleObserver* observer) const;
+  void encode_coarse(Streams streams, Features& features, SideStream& side,
+                     ModuleObserver* observer) const;
   at::Tensor transport(int stride, const at::Tensor& x, ModuleObserver* observer) const;
   at::Tensor decode_coarse(const Features& features, ModuleObserver* observer) const;
   at::Tensor decode_fine(const at::Tensor& previous, const Features& features, size_t block,
@@ -58,6 +61,7 @@ class Network {
   std::vector<std::unique_ptr<EncoderStage>> encoder_;
   std::vector<std::unique_ptr<EncoderStage>> depth_encoder_;
   std::map<int, Convolution> transport_;
+  std::map<int, JoinedConvolution> joined_transport_;  ///< where Backend::joined_transport
   std::map<int, DenseTransport> fusion_;
   std::map<int, std::unique_ptr<Ddpm>> ddpm_;
   std::map<int, Convolution> upconv_;
