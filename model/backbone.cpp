@@ -32,6 +32,9 @@ class VggEncoderStage final : public EncoderStage {
       // The stage without a pool is the first one, which reads the network's input.
       if (backend.stem_in_place && !pool_ && !stem_) {
         stem_.emplace(affine, options, backend);
+      } else if (backend.stage_end_in_place && index == stage.convolutions.back() &&
+                 affine.weight.size(0) <= kMostChannelsOfAnEnd) {
+        last_.emplace(affine, options, backend);
       } else {
         convolutions_.emplace_back(affine, options, backend);
       }
@@ -45,14 +48,26 @@ class VggEncoderStage final : public EncoderStage {
   at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
     at::Tensor x = stem_ ? (*stem_)(pooled, cost) : pooled;
     for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
-    return x;
+    return last_ ? (*last_)({x}, cost) : x;
+  }
+
+  bool ends_pooled() const override { return last_.has_value(); }
+
+  std::pair<at::Tensor, at::Tensor> end_pooled(const at::Tensor& pooled,
+                                               const JoinedConvolution* side) const override {
+    at::Tensor x = stem_ ? (*stem_)(pooled, nullptr) : pooled;
+    for (const Convolution& convolution : convolutions_) x = convolution(x, nullptr);
+    return last_->pooled(x, side);
   }
 
  private:
+  static constexpr int64_t kMostChannelsOfAnEnd = 128;  // of hdfnet::conv2d_pool's kernel
+
   bool pool_;
   bool pool_values_only_;
   std::optional<StemConvolution> stem_;  ///< in the place of the first of the convolutions
   std::vector<Convolution> convolutions_;
+  std::optional<JoinedConvolution> last_;  ///< in the place of the last
 };
 
 class ResnetStem final : public EncoderStage {
@@ -140,6 +155,11 @@ class ResnetEncoderStage final : public EncoderStage {
 };
 
 }  // namespace
+
+std::pair<at::Tensor, at::Tensor> EncoderStage::end_pooled(const at::Tensor&,
+                                                           const JoinedConvolution*) const {
+  TORCH_INTERNAL_ASSERT(false, "this stage does not end pooled");
+}
 
 std::vector<std::unique_ptr<EncoderStage>> build_encoder(const Parameters& parameters,
                                                          const Architecture& architecture,

@@ -24,6 +24,17 @@ void count_filter(const at::Tensor& x, int64_t taps, int64_t read, const at::Ten
       static_cast<double>(x.numel() + read + y.numel()) * static_cast<double>(x.element_size());
 }
 
+// Outputs in full blocks of the kernel that joins run on; the added ones are zero and used by no one.
+Affine pad_outputs(const Affine& affine) {
+  constexpr int64_t kBlock = 64;
+  const int64_t missing = (kBlock - affine.weight.size(0) % kBlock) % kBlock;
+  if (missing == 0) return affine;
+  std::vector<int64_t> sizes = affine.weight.sizes().vec();
+  sizes[0] = missing;
+  return concatenate({affine, {at::zeros(sizes, affine.weight.options()),
+                               at::zeros({missing}, affine.bias.options())}});
+}
+
 // All branches run together. Channels of every intermediate are grouped by branch (branch-major),
 // so that one grouped convolution serves the three branches; cats keep each branch's maps together.
 class FusedDdpm final : public Ddpm {
@@ -58,8 +69,12 @@ class FusedDdpm final : public Ddpm {
     mid_ = reduced.front().weight.size(0);
     std::vector<Affine> first = features;
     first.insert(first.end(), reduced.begin(), reduced.end());
-    first_ = {concatenate(first), {}, backend};
     read_in_place_ = backend.read_in_place;
+    if (read_in_place_) {
+      joined_first_ = {pad_outputs(concatenate(first)), {}, backend};
+    } else {
+      first_ = {concatenate(first), {}, backend};
+    }
     set_generator(concatenate(generators), backend);
     if (read_in_place_) {
       for (const auto& step : dense) {
@@ -128,7 +143,7 @@ class FusedDdpm final : public Ddpm {
 
   // y (N,64,H,W) -> (N, branches*64, H, W): what each branch makes its taps from
   at::Tensor kernel_features(const at::Tensor& y, ModuleCost* cost) const {
-    const at::Tensor first = first_(y, cost);
+    const at::Tensor first = read_in_place_ ? joined_first_({y}, cost) : first_(y, cost);
     const at::Tensor feature = first.narrow(1, 0, branches() * feature_channels_);
     const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
     std::vector<at::Tensor> maps = {reduced};
@@ -174,6 +189,7 @@ class FusedDdpm final : public Ddpm {
   int64_t mid_ = 0;
   Convolution down_input_;
   Convolution first_;
+  JoinedConvolution joined_first_;  ///< where read_in_place_
   std::vector<Convolution> dense_;
   Convolution merge_;
   bool taps_on_chip_ = false;

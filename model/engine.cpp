@@ -72,12 +72,12 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
   }
-  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,block=16,
-  // stem,pool,joined_trans,fine_streams
+  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,stem,pool,
+  // joined_trans,stage_end
   const char* text = std::getenv("HDFNET_TRY");
   const std::string wanted =
       text != nullptr ? text
-                      : "in_place,decoder,streams,block=16,stem,pool,joined_trans,fine_streams";
+                      : "in_place,transport,decoder,streams,stem,pool,joined_trans,stage_end";
   const auto on = [&](const char* word) { return wanted.find(word) != std::string::npos; };
   if (backend.half_on_cuda()) {
     backend.read_in_place = on("in_place");
@@ -86,12 +86,10 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
     backend.joined_transport = on("joined_trans");
     backend.stem_in_place = on("stem");
     backend.pool_values_only = on("pool");
-    backend.fine_streams = on("fine_streams");
     if (on("bench")) at::globalContext().setBenchmarkCuDNN(true);
     if (on("benchall")) at::globalContext().setBenchmarkLimitCuDNN(0);
     if (on("streams")) backend.two_streams_up_to = 4;
-    const size_t block = wanted.find("block=");
-    if (block != std::string::npos) backend.fine_block = std::atol(wanted.c_str() + block + 6);
+    backend.stage_end_in_place = on("stage_end");
   }
   return backend;
 }

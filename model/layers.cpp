@@ -271,6 +271,21 @@ at::Tensor JoinedConvolution::operator()(const std::vector<at::Tensor>& maps,
   return y;
 }
 
+std::pair<at::Tensor, at::Tensor> JoinedConvolution::pooled(const at::Tensor& x,
+                                                            const JoinedConvolution* side) const {
+  const auto of_side = [side](const at::Tensor JoinedConvolution::*part) {
+    return side != nullptr ? std::optional<at::Tensor>(side->*part) : std::nullopt;
+  };
+  auto [pooled, beside] =
+      ops::conv2d_pool(x, weight_, bias_, of_side(&JoinedConvolution::weight_),
+                       of_side(&JoinedConvolution::bias_));
+  return {std::move(pooled), std::move(beside)};
+}
+
+bool JoinedConvolution::is_wide(const std::vector<at::Tensor>& maps) const {
+  return ops::concat_conv2d_is_wide(maps, weight_, bias_, options_.groups);
+}
+
 at::Tensor JoinedConvolution::with_head(const at::Tensor& x, const JoinedConvolution& head) const {
   return ops::conv2d_head(x, weight_, bias_, head.weight_, head.bias_);
 }

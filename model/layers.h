@@ -30,12 +30,9 @@ struct Backend {
   /// not brought to `dtype` and `memory_format` before.
   bool stem_in_place = false;
   bool pool_values_only = false;  ///< maxima without the indices that ATen stores beside them
-  /// Images that go through the stages at strides 1 and 2 together; 0 for the whole batch. Few keep
-  /// their maps in the L2, and the peak of the memory low.
-  int64_t fine_block = 0;
+  bool stage_end_in_place = false;  ///< stages at strides 1 and 2 end pooled (hdfnet::conv2d_pool)
   /// Largest batch whose two encoders run side by side, on two streams.
   int64_t two_streams_up_to = 0;
-  bool fine_streams = false;  ///< so do their stages at strides 1 and 2
 
   /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
   /// best.
@@ -126,6 +123,12 @@ class JoinedConvolution {
 
   /// Groups are concatenated each by itself, as in hdfnet::concat_conv2d.
   at::Tensor operator()(const std::vector<at::Tensor>& maps, ModuleCost* cost) const;
+
+  /// max_pool(relu(conv(x)), 2) and, unless `side` is null, its 1x1 `side` of relu(conv(x)).
+  std::pair<at::Tensor, at::Tensor> pooled(const at::Tensor& x, const JoinedConvolution* side) const;
+
+  /// Whether these maps get hdfnet::concat_conv2d's kernel for large products.
+  bool is_wide(const std::vector<at::Tensor>& maps) const;
 
   /// sigmoid(head(relu(conv(x)))) in float32; `head` is a 1x1 to one channel.
   at::Tensor with_head(const at::Tensor& x, const JoinedConvolution& head) const;

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "hdfnet/ops/convolution.h"
 #include "layout.h"
@@ -77,12 +77,6 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
   }
 }
 
-size_t Network::fine_stages() const {
-  size_t count = 0;
-  while (architecture_.strides[count] < kFinestCoarseStride) ++count;
-  return count;
-}
-
 at::Tensor Network::transport(int stride, const at::Tensor& x, ModuleObserver* observer) const {
   // Each stage's maps are reduced to 64 channels at once, so that the wide ones can be freed.
   return run(observer, at_stride("trans", stride), [&](ModuleCost* cost) {
@@ -91,66 +85,42 @@ at::Tensor Network::transport(int stride, const at::Tensor& x, ModuleObserver* o
   });
 }
 
-void Network::encode_fine(Streams& streams, int64_t block, Features& features, SideStream& side,
-                          ModuleObserver* observer) const {
-  const size_t stages = fine_stages();
-  const int64_t images = streams.rgb.size(0);
-  std::vector<at::Tensor> rgb;
-  std::vector<at::Tensor> depth;
-  for (int64_t first = 0; first < images; first += block) {
-    const int64_t count = std::min(block, images - first);
-    at::Tensor r = streams.rgb.narrow(0, first, count);
-    at::Tensor d = streams.depth.narrow(0, first, count);
-    for (size_t i = 0; i < stages; ++i) {
-      const int stride = architecture_.strides[i];
-      // What is made on the side stream is read only there until encode_coarse shares it; the first
-      // map that it reads, of the main stream, is the caller's, which waits for encode_coarse.
-      d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
-        const auto work = [&] { return depth_encoder_[i]->forward(d, cost); };
-        return backend_.fine_streams ? side.run(work) : work();
-      });
-      r = run(observer, at_stride("encoder", stride),
-              [&](ModuleCost* cost) { return encoder_[i]->forward(r, cost); });
-      features.rgb[stride].push_back(transport(stride, r, observer));
-    }
-    if (block >= images) {
-      streams = {r, d};
-      return;
-    }
-    // Pooled before they are put together: a quarter of the bytes.
-    rgb.push_back(encoder_[stages]->pool(r, nullptr));
-    depth.push_back(depth_encoder_[stages]->pool(d, nullptr));
-  }
-  streams = {at::cat(rgb), at::cat(depth)};
-  rgb.clear();
-  depth.clear();
-  streams = {encoder_[stages]->convolve(streams.rgb, nullptr),
-             depth_encoder_[stages]->convolve(streams.depth, nullptr)};
-}
-
-void Network::encode_coarse(Streams streams, Features& features, SideStream& side,
-                            ModuleObserver* observer) const {
-  const bool begun = features.rgb.begin()->second.size() > 1;  // in blocks: see encode_fine
-  std::vector<at::Tensor> of_side;  // live until the end: the side stream may not reuse them before
-  at::Tensor r = std::move(streams.rgb);
-  at::Tensor d = std::move(streams.depth);
-  if (side.active()) of_side.push_back(d);  // may be of the main stream, read on the other
-  for (size_t i = fine_stages(); i < architecture_.strides.size(); ++i) {
+Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth,
+                                  ModuleObserver* observer) const {
+  Features features;
+  SideStream side(backend_.device,
+                  observer == nullptr && rgb.size(0) <= backend_.two_streams_up_to);
+  // What one stream reads of the other's lives until both have met: it may not be reused before.
+  std::vector<at::Tensor> of_side;
+  at::Tensor r = rgb;
+  at::Tensor d = depth;
+  bool pooled = true;  // the maps are what the stage's convolutions read
+  for (size_t i = 0; i < architecture_.strides.size(); ++i) {
     const int stride = architecture_.strides[i];
-    const bool done = begun && i == fine_stages();
-    if (!done) {
-      d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
-        return side.run([&] { return depth_encoder_[i]->forward(d, cost); });
-      });
-      if (side.active()) {
-        side.share(d);
-        of_side.push_back(d);
-      }
-      r = run(observer, at_stride("encoder", stride),
-              [&](ModuleCost* cost) { return encoder_[i]->forward(r, cost); });
-    }
-    features.rgb[stride].push_back(transport(stride, r, observer));
     const auto fusion = fusion_.find(stride);
+    // An observer sees whole modules.
+    const bool end_pooled =
+        observer == nullptr && fusion == fusion_.end() && encoder_[i]->ends_pooled();
+    const auto advance = [&](const EncoderStage& stage, const at::Tensor& x, ModuleCost* cost) {
+      const at::Tensor in = pooled ? x : stage.pool(x, cost);
+      return end_pooled ? stage.end_pooled(in, nullptr).first : stage.convolve(in, cost);
+    };
+    d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
+      return side.run([&] { return advance(*depth_encoder_[i], d, cost); });
+    });
+    if (side.active()) {
+      side.share(d);
+      of_side.push_back(d);
+    }
+    if (end_pooled) {
+      const at::Tensor in = pooled ? r : encoder_[i]->pool(r, nullptr);
+      std::tie(r, features.rgb[stride]) = encoder_[i]->end_pooled(in, &joined_transport_.at(stride));
+    } else {
+      r = run(observer, at_stride("encoder", stride),
+              [&](ModuleCost* cost) { return advance(*encoder_[i], r, cost); });
+      features.rgb[stride] = transport(stride, r, observer);
+    }
+    pooled = end_pooled;
     if (fusion == fusion_.end()) continue;
     side.join();
     features.fused[stride] = run(observer, at_stride("depth_trans", stride), [&](ModuleCost* cost) {
@@ -158,6 +128,7 @@ void Network::encode_coarse(Streams streams, Features& features, SideStream& sid
     });
   }
   side.join();
+  return features;
 }
 
 at::Tensor Network::join(const at::Tensor& previous, const at::Tensor* lateral) const {
@@ -179,40 +150,26 @@ at::Tensor Network::merge(int stride, const at::Tensor& previous, const at::Tens
   });
 }
 
-at::Tensor Network::decode_coarse(const Features& features, ModuleObserver* observer) const {
-  const int deepest = architecture_.strides.back();
-  at::Tensor previous = run(observer, at_stride("upconv", deepest), [&](ModuleCost* cost) {
-    return upconv_.at(deepest)(features.rgb.at(deepest).front(), cost);
+at::Tensor Network::decode(const Features& features, ModuleObserver* observer) const {
+  int from = architecture_.strides.back();
+  at::Tensor previous = run(observer, at_stride("upconv", from), [&](ModuleCost* cost) {
+    return upconv_.at(from)(features.rgb.at(from), cost);
   });
-  int from = deepest;
-  const auto filter = [&] {
+  for (const int stride : decoder_strides(architecture_)) {
+    if (stride == from) continue;
     const auto fused = features.fused.find(from);
-    if (fused == features.fused.end()) return;
-    previous = run(observer, at_stride("selfdc_", from), [&](ModuleCost* cost) {
-      return ddpm_.at(from)->forward(previous, fused->second, cost);
-    });
-  };
-  for (const int stride : decoder_strides(architecture_)) {
-    if (stride == deepest || stride < kFinestCoarseStride) continue;
-    filter();
-    previous = merge(stride, previous, &features.rgb.at(stride).front(), observer);
-    from = stride;
-  }
-  filter();
-  return previous;
-}
-
-at::Tensor Network::decode_fine(const at::Tensor& coarse, const Features& features, size_t block,
-                                ModuleObserver* observer) const {
-  at::Tensor previous = coarse;
-  for (const int stride : decoder_strides(architecture_)) {
-    if (stride >= kFinestCoarseStride) continue;
+    if (fused != features.fused.end()) {
+      previous = run(observer, at_stride("selfdc_", from), [&](ModuleCost* cost) {
+        return ddpm_.at(from)->forward(previous, fused->second, cost);
+      });
+    }
     const auto found = features.rgb.find(stride);
-    const at::Tensor* lateral = found == features.rgb.end() ? nullptr : &found->second[block];
+    const at::Tensor* lateral = found == features.rgb.end() ? nullptr : &found->second;
     if (stride == 1 && observer == nullptr && backend_.decoder_in_place) {
       return joined_upconv_.at(1).with_head(join(previous, lateral), joined_classifier_);
     }
     previous = merge(stride, previous, lateral, observer);
+    from = stride;
   }
   return classify(previous, observer);
 }
@@ -225,26 +182,7 @@ at::Tensor Network::classify(const at::Tensor& finest, ModuleObserver* observer)
 
 at::Tensor Network::forward(const at::Tensor& rgb, const at::Tensor& depth,
                             ModuleObserver* observer) const {
-  const int64_t images = rgb.size(0);
-  // An observer sees whole modules.
-  const bool in_blocks =
-      observer == nullptr && backend_.fine_block > 0 && backend_.fine_block < images;
-  Features features;
-  {
-    SideStream side(backend_.device,
-                    observer == nullptr && images <= backend_.two_streams_up_to && !in_blocks);
-    Streams streams = {rgb, depth};
-    encode_fine(streams, in_blocks ? backend_.fine_block : images, features, side, observer);
-    encode_coarse(std::move(streams), features, side, observer);
-  }
-  const at::Tensor coarse = decode_coarse(features, observer);
-  if (!in_blocks) return decode_fine(coarse, features, 0, observer);
-  std::vector<at::Tensor> maps;
-  for (int64_t first = 0; first < images; first += backend_.fine_block) {
-    const int64_t count = std::min(backend_.fine_block, images - first);
-    maps.push_back(decode_fine(coarse.narrow(0, first, count), features, maps.size(), observer));
-  }
-  return at::cat(maps);
+  return decode(encode(rgb, depth, observer), observer);
 }
 
 }  // namespace hdfnet

@@ -30,27 +30,14 @@ class Network {
                      ModuleObserver* observer) const;
 
  private:
-  /// Maps of some images on their way through the encoders.
-  struct Streams {
-    at::Tensor rgb;
-    at::Tensor depth;
-  };
-
   struct Features {
-    /// t*: the plain 1x1 transport of the RGB encoder's stages; at fine strides one map a block
-    std::map<int, std::vector<at::Tensor>> rgb;
+    std::map<int, at::Tensor> rgb;    ///< t*: the plain 1x1 transport of the RGB encoder's stages
     std::map<int, at::Tensor> fused;  ///< a*: RGB and depth fused, at the fusion strides
   };
 
-  size_t fine_stages() const;
-  void encode_fine(Streams& streams, int64_t block, Features& features, SideStream& side,
-                   ModuleObserver* observer) const;
-  void encode_coarse(Streams streams, Features& features, SideStream& side,
-                     ModuleObserver* observer) const;
+  Features encode(const at::Tensor& rgb, const at::Tensor& depth, ModuleObserver* observer) const;
+  at::Tensor decode(const Features& features, ModuleObserver* observer) const;
   at::Tensor transport(int stride, const at::Tensor& x, ModuleObserver* observer) const;
-  at::Tensor decode_coarse(const Features& features, ModuleObserver* observer) const;
-  at::Tensor decode_fine(const at::Tensor& previous, const Features& features, size_t block,
-                         ModuleObserver* observer) const;
   at::Tensor merge(int stride, const at::Tensor& previous, const at::Tensor* lateral,
                    ModuleObserver* observer) const;
   at::Tensor join(const at::Tensor& previous, const at::Tensor* lateral) const;

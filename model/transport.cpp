@@ -14,10 +14,9 @@ DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
   relu.relu = true;
   for (int64_t i = 0; i < kDenseConvolutions; ++i) {
     const std::string step = name + ".denseblock." + std::to_string(i);
+    dense_.push_back(basic_conv(parameters, step, backend));
     if (backend.transport_in_place) {
       joined_dense_.emplace_back(read_basic_conv(parameters, step), relu, backend);
-    } else {
-      dense_.push_back(basic_conv(parameters, step, backend));
     }
   }
 }
@@ -26,12 +25,12 @@ at::Tensor DenseLayer::forward(const at::Tensor& x, ModuleCost* cost) const {
   // The newest map is appended after the older ones; p, the first, stays last.
   std::vector<at::Tensor> maps = {down_(x, cost)};
   at::Tensor newest;
-  for (const JoinedConvolution& convolution : joined_dense_) {
-    newest = convolution(maps, cost);
-    maps.insert(maps.end() - 1, newest);
-  }
-  for (const Convolution& convolution : dense_) {
-    newest = convolution(maps.size() == 1 ? maps.front() : at::cat(maps, 1), cost);
+  for (size_t i = 0; i < dense_.size(); ++i) {
+    // Small maps are faster concatenated.
+    const bool in_place = i < joined_dense_.size() && joined_dense_[i].is_wide(maps);
+    newest = in_place           ? joined_dense_[i](maps, cost)
+             : maps.size() == 1 ? dense_[i](maps.front(), cost)
+                                : dense_[i](at::cat(maps, 1), cost);
     maps.insert(maps.end() - 1, newest);
   }
   return fuse_(at::cat({x, newest}, 1), cost);

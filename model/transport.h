@@ -14,7 +14,7 @@ class DenseLayer {
  private:
   Convolution down_;
   std::vector<Convolution> dense_;
-  std::vector<JoinedConvolution> joined_dense_;  ///< in the place of dense_ where joins are read
+  std::vector<JoinedConvolution> joined_dense_;  ///< the same, for large maps
   Convolution fuse_;
 };
 

@@ -244,6 +244,19 @@ at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t str
 
 }  // namespace
 
+bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
+                           const std::optional<at::Tensor>& bias, int64_t groups,
+                           std::string* why) {
+  check_concat_conv2d(inputs, weight, bias, groups);
+  if (!inputs[0].is_cuda()) {
+    if (why != nullptr) *why = "not on a CUDA device";
+    return false;
+  }
+  const c10::cuda::CUDAGuard guard(inputs[0].device());
+  return cuda::can_run_concat_conv2d_wgmma(
+      arguments_of(inputs, weight, bias, groups, /*relu=*/false), why);
+}
+
 void register_cuda_convolution(Registration& registration) {
   torch::Library& library = registration.under(c10::DispatchKey::CUDA);
   library.impl("concat_conv2d", &concat_conv2d_cuda);

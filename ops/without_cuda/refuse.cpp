@@ -1,6 +1,8 @@
 // What takes the place of ops/cuda in a build without it: a sentence instead of the dispatcher's
 // list of keys.
 #include "common/card_support.h"
+#include "common/check_convolution.h"
+#include "hdfnet/ops/convolution.h"
 #include "registration.h"
 
 namespace hdfnet::ops {
@@ -11,6 +13,14 @@ void refuse(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stac
 }
 
 }  // namespace
+
+bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
+                           const std::optional<at::Tensor>& bias, int64_t groups,
+                           std::string* why) {
+  check_concat_conv2d(inputs, weight, bias, groups);
+  if (why != nullptr) *why = "this build has no CUDA kernels";
+  return false;
+}
 
 void register_refusals_of_cuda(Registration& registration) {
   torch::Library& library = registration.under(c10::DispatchKey::CUDA);

@@ -1,4 +1,4 @@
-// The forms that the network takes on a card (joins read in place, stages in blocks of images) are
+// The forms that the network takes on a card (joins read in place, stages that end pooled) are
 // the same network: run here on the CPU, in float32, where their operators are made of ATen's.
 
 #include <ATen/ATen.h>
@@ -27,18 +27,12 @@ constexpr Form kForms[] = {
     {"stem", [](Backend& b) { b.stem_in_place = true; }},
     {"pool", [](Backend& b) { b.pool_values_only = true; }},
     {"streams", [](Backend& b) { b.two_streams_up_to = 4; }},
-    {"fine_streams",
-     [](Backend& b) {
-       b.two_streams_up_to = 4;
-       b.fine_streams = true;
-     }},
-    {"blocks_of_1", [](Backend& b) { b.fine_block = 1; }},
-    {"blocks_of_2", [](Backend& b) { b.fine_block = 2; }},
+    {"stage_end", [](Backend& b) { b.joined_transport = b.stage_end_in_place = true; }},
     {"all",
      [](Backend& b) {
        b.read_in_place = b.transport_in_place = b.decoder_in_place = true;
-       b.joined_transport = b.stem_in_place = b.pool_values_only = b.fine_streams = true;
-       b.fine_block = 2;
+       b.joined_transport = b.stem_in_place = b.pool_values_only = b.stage_end_in_place = true;
+       b.two_streams_up_to = 4;
      }},
 };
 

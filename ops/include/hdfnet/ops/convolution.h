@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "hdfnet/ops/library.h"
@@ -27,6 +28,11 @@ namespace hdfnet::ops {
 at::Tensor concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias, int64_t groups = 1,
                          bool relu = false);
+
+/// Whether concat_conv2d has its kernel of compute capability 9.0 for these; `why` is told why not.
+bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
+                           const std::optional<at::Tensor>& bias, int64_t groups = 1,
+                           std::string* why = nullptr);
 
 /// The end of an encoder's stage: y = relu(concat_conv2d(inputs, weight, bias)), of which only the 2x2
 /// maximum and, if asked for, a 1x1 convolution are wanted.
