@@ -4,32 +4,28 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include "image/levels.h"
+
 namespace hdfnet::app {
 namespace {
 
 using Levels = std::array<float, 256>;
 
-/// A byte has 256 values, so the exact float32 steps are done once for each.
-Levels normalised_levels(float mean, float deviation) {
+/// A byte has 256 values, so each is computed once.
+Levels table_of(float (*level_of)(int)) {
   Levels levels{};
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    const float unit = static_cast<float>(i) / 255.0F;
-    const float centred = unit - mean;
-    levels[i] = centred / deviation;
-  }
+  for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = level_of(static_cast<int>(i));
   return levels;
 }
 
-/// ImageNet's mean and standard deviation of R, G and B.
 const std::array<Levels, 3>& rgb_levels() {
-  static const std::array<Levels, 3> levels = {normalised_levels(0.485F, 0.229F),
-                                               normalised_levels(0.456F, 0.224F),
-                                               normalised_levels(0.406F, 0.225F)};
+  static const std::array<Levels, 3> levels = {table_of(red_level), table_of(green_level),
+                                               table_of(blue_level)};
   return levels;
 }
 
 const Levels& depth_levels() {
-  static const Levels levels = normalised_levels(0.0F, 1.0F);
+  static const Levels levels = table_of(depth_level);
   return levels;
 }
 

@@ -8,7 +8,6 @@
 // core with AVX2 (tests/image/pil_speed.cpp measures it).
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <opencv2/core.hpp>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "image/pil.h"
+#include "image/pil_filter.h"
 
 // Compiles the marked function a second time for AVX2; which one runs is decided when the program
 // is loaded.
@@ -29,9 +29,6 @@
 namespace hdfnet::app {
 namespace {
 
-constexpr int kFractionBits = 32 - 8 - 2;
-constexpr std::int32_t kHalf = 1 << (kFractionBits - 1);
-
 /// The inputs under the filter of one output: weights[0..count) from position `first` on.
 struct Taps {
   int first;
@@ -42,22 +39,12 @@ struct Taps {
 /// The taps of every output along one axis.
 class Filter {
  public:
-  Filter(int in, int out) {
-    const double scale = static_cast<double>(in) / out;
-    const double half_width = std::max(scale, 1.0);
-    width_ = static_cast<std::size_t>(std::ceil(half_width)) * 2 + 1;
-    weights_.resize(width_ * static_cast<std::size_t>(out));
+  Filter(int in, int out) : weights_(width(in, out) * static_cast<std::size_t>(out)) {
     taps_.reserve(static_cast<std::size_t>(out));
-    std::vector<double> real(width_);
     for (int i = 0; i < out; ++i) {
-      const double centre = (i + 0.5) * scale;
-      // NOLINTBEGIN(bugprone-incorrect-roundings): Pillow truncates, so must we
-      const int first = std::max(0, static_cast<int>(centre - half_width + 0.5));
-      const int end = std::min(in, static_cast<int>(centre + half_width + 0.5));
-      // NOLINTEND(bugprone-incorrect-roundings)
-      std::int32_t* target = &weights_[width_ * static_cast<std::size_t>(i)];
-      set_weights(first, end - first, centre, 1.0 / half_width, real, target);
-      taps_.push_back({first, end - first, target});
+      std::int32_t* weights = &weights_[width(in, out) * static_cast<std::size_t>(i)];
+      const PilSpan span = pil_filter(in, out, i, weights);
+      taps_.push_back({span.first, span.count, weights});
     }
   }
 
@@ -67,32 +54,13 @@ class Filter {
   const Taps& operator[](int i) const { return taps_[static_cast<std::size_t>(i)]; }
 
  private:
-  /// The order of the operations is Pillow's, since the last bit of a double can decide a rounding.
-  static void set_weights(int first, int count, double centre, double inverse,
-                          std::vector<double>& real, std::int32_t* target) {
-    double sum = 0;
-    for (int x = 0; x < count; ++x) {
-      const double distance = std::abs((x + first - centre + 0.5) * inverse);
-      real[static_cast<std::size_t>(x)] = distance < 1.0 ? 1.0 - distance : 0.0;
-      sum += real[static_cast<std::size_t>(x)];
-    }
-    for (int x = 0; x < count; ++x) {
-      double weight = real[static_cast<std::size_t>(x)];
-      if (sum != 0.0) weight /= sum;
-      // NOLINTNEXTLINE(bugprone-incorrect-roundings): as above
-      target[x] = static_cast<std::int32_t>(0.5 + weight * (1 << kFractionBits));
-    }
+  static std::size_t width(int in, int out) {
+    return static_cast<std::size_t>(pil_filter_width(in, out));
   }
 
-  std::size_t width_;
   std::vector<std::int32_t> weights_;
   std::vector<Taps> taps_;
 };
-
-/// All weights are positive and their sum is 1, so that only rounding can reach past 255.
-unsigned char to_byte(std::int32_t sum) {
-  return static_cast<unsigned char>(std::min(sum >> kFractionBits, 255));
-}
 
 constexpr int kLanes = 4;
 
@@ -101,21 +69,19 @@ HDFNET_VECTOR_CLONES
 void filter_row_of_3(const std::int32_t* padded, const Filter& filter, int out, unsigned char* to) {
   for (int x = 0; x < out; ++x) {
     const Taps& taps = filter[x];
-    std::int32_t sum[kLanes] = {kHalf, kHalf, kHalf, kHalf};
+    std::int32_t sum[kLanes] = {kPilHalf, kPilHalf, kPilHalf, kPilHalf};
     const std::int32_t* pixel = padded + static_cast<std::ptrdiff_t>(taps.first) * kLanes;
     for (int k = 0; k < taps.count; ++k, pixel += kLanes) {
       for (int c = 0; c < kLanes; ++c) sum[c] += pixel[c] * taps.weights[k];
     }
-    for (int c = 0; c < 3; ++c) to[3 * x + c] = to_byte(sum[c]);
+    for (int c = 0; c < 3; ++c) to[3 * x + c] = pil_byte(sum[c]);
   }
 }
 
 void filter_row_of_1(const unsigned char* from, const Filter& filter, int out, unsigned char* to) {
   for (int x = 0; x < out; ++x) {
     const Taps& taps = filter[x];
-    std::int32_t sum = kHalf;
-    for (int k = 0; k < taps.count; ++k) sum += from[taps.first + k] * taps.weights[k];
-    to[x] = to_byte(sum);
+    to[x] = pil_sample(from + taps.first, 1, taps.weights, taps.count);
   }
 }
 
@@ -128,7 +94,7 @@ void add_weighted(const unsigned char* from, std::int32_t weight, std::size_t co
 
 HDFNET_VECTOR_CLONES
 void store(const std::int32_t* sums, std::size_t count, unsigned char* to) {
-  for (std::size_t i = 0; i < count; ++i) to[i] = to_byte(sums[i]);
+  for (std::size_t i = 0; i < count; ++i) to[i] = pil_byte(sums[i]);
 }
 
 cv::Mat resize_rows(const cv::Mat& image, int out) {
@@ -156,7 +122,7 @@ cv::Mat resize_columns(const cv::Mat& image, int out) {
   std::vector<std::int32_t> sums(samples);
   for (int y = 0; y < out; ++y) {
     const Taps& taps = filter[y];
-    std::fill(sums.begin(), sums.end(), kHalf);
+    std::fill(sums.begin(), sums.end(), kPilHalf);
     for (int k = 0; k < taps.count; ++k) {
       add_weighted(image.ptr(taps.first + k), taps.weights[k], samples, sums.data());
     }

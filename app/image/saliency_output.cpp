@@ -9,6 +9,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "image/in_quotes.h"
+#include "image/levels.h"
 #include "image/pil.h"
 
 namespace hdfnet::app {
@@ -32,12 +33,12 @@ void check_map(const cv::Mat& map) {
 template <typename Level>
 cv::Mat quantise_to(const cv::Mat& map, float most, Rounding rounding) {
   cv::Mat levels(map.size(), cv::DataType<Level>::type);
-  const float offset = rounding == Rounding::nearest ? 0.5F : 0.0F;
+  const float offset = level_offset(rounding);
   for (int y = 0; y < map.rows; ++y) {
     const auto* from = map.ptr<float>(y);
     auto* to = levels.ptr<Level>(y);
     for (int x = 0; x < map.cols; ++x) {
-      to[x] = static_cast<Level>(std::clamp(from[x] * most + offset, 0.0F, most));
+      to[x] = static_cast<Level>(scaled_level(from[x], most, offset));
     }
   }
   return levels;

@@ -22,6 +22,11 @@ enum class Rounding {
   truncate,  ///< floor(level), as the reference does
   nearest,
 };
+/// What is added to a level before its fraction is cut off.
+inline float level_offset(Rounding rounding) {
+  return rounding == Rounding::nearest ? 0.5F : 0.0F;
+}
+
 enum class Upsample {
   nearest,   ///< quantised first, then Pillow's NEAREST: the reference's order
   bilinear,  ///< in float with half-pixel centres, then quantised
