@@ -38,31 +38,61 @@ class SetupError : public std::runtime_error {
   Fault fault_;
 };
 
-/// One batch in host memory: `count` images of height x width, planes one after the other.
+/// An 8-bit map that a network is asked to finish on its device.
+struct LevelMap {
+  int height = 0;
+  int width = 0;
+  Rounding rounding = Rounding::nearest;
+};
+
+/// One pair as 8-bit pictures in host memory, for networks that prepare them on their device.
+struct PairPictures {
+  const unsigned char* bytes = nullptr;  ///< R,G,B (height,width,3), then depth (height,width)
+  int height = 0;
+  int width = 0;
+  std::optional<LevelMap> map;  ///< what is wanted back; nothing: the network's own map
+};
+
+/// One batch in host memory: `count` images of height x width, planes one after the other; or, for
+/// networks that take them, as many pairs of pictures to be resized to height x width.
 struct BatchView {
   const float* rgb = nullptr;    ///< (count,3,height,width), ImageNet-normalised
   const float* depth = nullptr;  ///< (count,1,height,width), 0..1
   int count = 0;
   int height = 0;
   int width = 0;
+  const PairPictures* pictures = nullptr;  ///< (count); then there are no planes
 
   /// Images [first, first + size) of this batch.
   BatchView part(int first, int size) const {
+    if (pictures != nullptr) return {nullptr, nullptr, size, height, width, pictures + first};
     const std::size_t plane = static_cast<std::size_t>(height) * width;
     return {rgb + 3 * plane * first, depth + plane * first, size, height, width};
   }
 };
 
+/// What a network finished on its device for one pair of pictures.
+struct FinishedMap {
+  /// Of the size that was asked for; null: not asked for, or not done. Then the values are there.
+  std::shared_ptr<const unsigned char[]> levels;
+  bool finite = true;  ///< of the values
+};
+
 /// Saliency maps of a batch, row-major, one after the other, in memory that copies of this share.
 struct Maps {
-  std::shared_ptr<const float[]> values;
+  std::shared_ptr<const float[]> values;  ///< null where every map was finished
   int count = 0;
   int height = 0;
   int width = 0;
+  /// (count) for a batch of pictures; else null.
+  std::shared_ptr<const std::vector<FinishedMap>> finished;
 
   std::size_t plane() const { return static_cast<std::size_t>(height) * width; }
   std::span<const float> all() const { return {values.get(), plane() * count}; }
   std::span<const float> map(int index) const { return all().subspan(plane() * index, plane()); }
+  const unsigned char* levels(int index) const {
+    return finished == nullptr ? nullptr : (*finished)[index].levels.get();
+  }
 };
 
 /// What a report says of a network; texts are ready to print.
@@ -86,8 +116,8 @@ struct ModuleTimes {
 
 /// The network over several passes, measured apart from the throughput run.
 struct NetworkTimes {
-  std::vector<double> copy_in, network,
-      copy_out;                      ///< milliseconds, one value a pass, first is cold
+  /// Milliseconds, one value a pass, the first is cold; empty where there is no such step.
+  std::vector<double> copy_in, preprocess, network, postprocess, copy_out;
   std::vector<ModuleTimes> modules;  ///< run one by one, in order
 };
 
@@ -106,6 +136,11 @@ class Network {
   /// Host memory from which this network reads a batch fastest (page-locked for a GPU).
   virtual std::shared_ptr<float[]> allocate(std::size_t count) const = 0;
 
+  /// Whether batches may be pictures, which then are prepared, and their maps finished, on the
+  /// device.
+  virtual bool takes_pictures() const { return false; }
+
+  /// The host's memory is not read any more when this returns or throws.
   /// Throws OutOfMemory; any other exception is a fault of this batch.
   virtual Maps forward(const BatchView& batch) = 0;
 

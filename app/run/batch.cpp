@@ -19,6 +19,9 @@ void Batch::open(std::size_t first_job, int count) {
   maps.clear();
   failures.clear();
   given = loading = saving = 0;
+  if (staging_.size() < slots.size()) staging_.resize(slots.size());
+  holds_pictures_ = false;
+  pictures_.clear();
 }
 
 bool Batch::failed_in(int network) const {
@@ -27,9 +30,17 @@ bool Batch::failed_in(int network) const {
   });
 }
 
+Planes Batch::input(int index, int height, int width, bool pictures, const Allocate& allocate) {
+  const std::lock_guard lock(memory_mutex_);
+  holds_pictures_ = pictures;
+  if (!pictures) return planes(index, height, width, allocate);
+  Staging& staging = staging_[static_cast<std::size_t>(index)];
+  staging.use(allocate);
+  return {nullptr, nullptr, height, width, &staging};
+}
+
 Planes Batch::planes(int index, int height, int width, const Allocate& allocate) {
   const std::size_t plane = static_cast<std::size_t>(height) * width;
-  const std::lock_guard lock(memory_mutex_);
   if (const auto count = static_cast<std::size_t>(size); capacity_ < count * plane) {
     rgb_ = allocate(3 * count * plane);
     depth_ = allocate(count * plane);
@@ -44,7 +55,9 @@ void Batch::close_gaps(int height, int width) {
   std::size_t position = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].loaded) continue;
-    if (position != i) {
+    if (holds_pictures_) {
+      pictures_.push_back(staging_[i].pictures());
+    } else if (position != i) {
       std::copy_n(rgb_.get() + 3 * plane * i, 3 * plane, rgb_.get() + 3 * plane * position);
       std::copy_n(depth_.get() + plane * i, plane, depth_.get() + plane * position);
     }
@@ -55,11 +68,14 @@ void Batch::close_gaps(int height, int width) {
 BatchView Batch::view(int height, int width) const {
   const auto loaded =
       std::count_if(slots.begin(), slots.end(), [](const Slot& slot) { return slot.loaded; });
-  return {rgb_.get(), depth_.get(), static_cast<int>(loaded), height, width};
+  const int count = static_cast<int>(loaded);
+  if (holds_pictures_) return {nullptr, nullptr, count, height, width, pictures_.data()};
+  return {rgb_.get(), depth_.get(), count, height, width};
 }
 
 MapView Batch::map_of(int index) const {
   const RobustMap& map = maps[slots[index].position];
+  if (map.levels() != nullptr) return {{}, 0, 0, map.levels()};
   return {map.values(), map.maps.height, map.maps.width};
 }
 

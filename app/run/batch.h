@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,14 +46,14 @@ struct Batch {
   int saving = 0;   ///< maps not written yet
   bool in_flight = false;
 
-  using Allocate = std::function<std::shared_ptr<float[]>(std::size_t)>;
-
   void open(std::size_t first_job, int count);
 
-  /// The planes of one slot; several workers may ask at once. Memory comes at the first call.
-  Planes planes(int index, int height, int width, const Allocate& allocate);
+  /// Where the input of one slot goes, for a network of that size; several workers may ask at once.
+  /// `pictures`: for networks that take them, the same for all slots. Memory comes as it is needed.
+  Planes input(int index, int height, int width, bool pictures, const Allocate& allocate);
 
-  /// Moves the planes of loaded slots over those that failed, so that the network sees no gap.
+  /// Moves the input of loaded slots over that of those that failed, so that the network sees no
+  /// gap.
   void close_gaps(int height, int width);
 
   /// The loaded images; only after close_gaps().
@@ -63,9 +62,14 @@ struct Batch {
   MapView map_of(int index) const;
 
  private:
+  Planes planes(int index, int height, int width, const Allocate& allocate);
+
   std::mutex memory_mutex_;
   std::shared_ptr<float[]> rgb_, depth_;
   std::size_t capacity_ = 0;
+  std::vector<Staging> staging_;  ///< by slot; more than slots after a larger batch
+  bool holds_pictures_ = false;
+  std::vector<PairPictures> pictures_;  ///< by position
 };
 
 }  // namespace hdfnet::app

@@ -4,8 +4,6 @@
 #include <opencv2/core.hpp>
 
 #include "image/depth.h"
-#include "image/network_input.h"
-#include "image/pil.h"
 #include "image/read.h"
 #include "image/saliency_output.h"
 #include "run/plan.h"
@@ -17,6 +15,16 @@ bool shows_rgb(const Options& options) {
   const std::vector<Save> kinds = kinds_to_save(options);
   return std::any_of(kinds.begin(), kinds.end(),
                      [](Save kind) { return kind == Save::overlay || kind == Save::cutout; });
+}
+
+/// The saliency image; it may be a view of the map's levels. cv::Mat has no read-only form; the map
+/// is only read.
+cv::Mat saliency_of(const MapView& map, cv::Size size, const MapStyle& style) {
+  if (map.levels != nullptr) {
+    return {size, CV_8UC1, const_cast<unsigned char*>(map.levels)};
+  }
+  const cv::Mat values(map.height, map.width, CV_32FC1, const_cast<float*>(map.values.data()));
+  return saliency_image(values, size, style);
 }
 
 /// The picture of one kind, made from the saliency image.
@@ -43,7 +51,8 @@ PairFiles::PairFiles(const Options& options, Console& console, StageClock& clock
       console_(console),
       clock_(clock),
       gallery_(gallery),
-      keep_rgb_(shows_rgb(options)) {}
+      keep_rgb_(shows_rgb(options)),
+      style_{options.bit_depth, options.rounding, options.upsample} {}
 
 void PairFiles::say_scaling(const std::string& file, double low, double high) {
   if (scaling_said_.exchange(true)) return;
@@ -63,9 +72,7 @@ LoadedPair PairFiles::load(const Job& job, const Planes& planes, const std::stri
   StageTimer processing(clock_, lane, Stage::preprocess, job.name);
   const DepthPolicy policy{options_.depth_range, options_.depth_invert, options_.depth_hole};
   const DepthResult depth = depth_for_rgb(raw, policy, job.depth.string(), rgb.size(), rgb_info);
-  const cv::Size size(planes.width, planes.height);
-  rgb_to_planes(pil_resize_bilinear(rgb, size), planes.rgb);
-  depth_to_plane(pil_resize_bilinear(depth.depth8, size), planes.depth);
+  store_input(rgb, depth.depth8, finished_on_device(rgb.size(), style_), planes);
   times.preprocess = processing.stop();
 
   for (const std::string& warning : rgb_info.warnings) console_.warning(warning);
@@ -87,10 +94,7 @@ LoadedPair PairFiles::load(const Job& job, const Planes& planes, const std::stri
 void PairFiles::save(const Job& job, const LoadedPair& pair, const MapView& map,
                      const std::string& lane, PairTimes& times) {
   StageTimer processing(clock_, lane, Stage::postprocess, job.name);
-  // cv::Mat has no read-only form; the map is only read.
-  const cv::Mat values(map.height, map.width, CV_32FC1, const_cast<float*>(map.values.data()));
-  const MapStyle style{options_.bit_depth, options_.rounding, options_.upsample};
-  const cv::Mat saliency = saliency_image(values, {pair.width, pair.height}, style);
+  const cv::Mat saliency = saliency_of(map, {pair.width, pair.height}, style_);
   std::vector<cv::Mat> pictures;
   pictures.reserve(job.outputs.size());
   for (const Output& output : job.outputs) {

@@ -30,6 +30,7 @@ class PairFiles final : public PairIo {
   StageClock& clock_;
   Gallery* const gallery_;
   const bool keep_rgb_;
+  const MapStyle style_;
   std::atomic<bool> scaling_said_{false};
 };
 

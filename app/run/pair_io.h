@@ -5,16 +5,24 @@
 #include <string>
 
 #include "run/job.h"
+#include "run/staging.h"
 
 namespace hdfnet::app {
 
-/// Where one pair's input goes: its planes in the batch.
+/// Where one pair's input goes: its planes in the batch, or, for networks that take pictures, its
+/// place among those.
 struct Planes {
   float* rgb = nullptr;    ///< (3,height,width)
   float* depth = nullptr;  ///< (1,height,width)
-  int height = 0;
+  int height = 0;          ///< of the network's input
   int width = 0;
+  Staging* pictures = nullptr;  ///< then there are no planes
 };
+
+/// Puts a pair's pictures into its place: R,G,B (CV_8UC3) and depth (CV_8UC1), resized and
+/// normalised, or as pictures of one size. `map`: what is wanted of a device that finishes maps.
+void store_input(const cv::Mat& rgb, const cv::Mat& depth, const std::optional<LevelMap>& map,
+                 const Planes& planes);
 
 /// What is kept of a pair between reading and writing.
 struct LoadedPair {
@@ -24,11 +32,12 @@ struct LoadedPair {
   cv::Mat small_rgb, small_depth;  ///< for the gallery; empty when it does not show this pair
 };
 
-/// One saliency map as the network returned it.
+/// One saliency map as the network returned it, or finished.
 struct MapView {
   std::span<const float> values;
   int height = 0;
   int width = 0;
+  const unsigned char* levels = nullptr;  ///< (pair's height,width); then there are no values
 };
 
 /// Reading and writing of pairs; called from several threads at once. An exception is the failure

@@ -31,7 +31,10 @@ class Run {
         parts_(parts),
         scheduler_(jobs.size(), schedule(settings, parts), settings.interrupted),
         results_(jobs, sink),
-        jobs_(jobs) {}
+        jobs_(jobs),
+        all_take_pictures_(std::all_of(
+            parts.networks.begin(), parts.networks.end(),
+            [](RobustNetwork* network) { return network->network().takes_pictures(); })) {}
 
   void all() {
     std::vector<std::jthread> threads;
@@ -80,8 +83,9 @@ class Run {
     Slot& slot = batch.slots[index];
     slot.job = &jobs_[batch.first + index];
     attempt(slot, [&] {
-      const Planes planes = batch.planes(index, settings_.height, settings_.width,
-                                         [this](std::size_t count) { return host_memory(count); });
+      const auto allocate = [this](std::size_t count) { return host_memory(count); };
+      const Planes planes =
+          batch.input(index, settings_.height, settings_.width, all_take_pictures_, allocate);
       slot.pair = parts_.io.load(*slot.job, planes, lane, slot.result.times);
       slot.result.width = slot.pair.width;
       slot.result.height = slot.pair.height;
@@ -202,6 +206,7 @@ class Run {
   Scheduler scheduler_;
   OrderedResults results_;
   const std::vector<Job>& jobs_;
+  const bool all_take_pictures_;
 };
 
 }  // namespace

@@ -20,6 +20,10 @@ bool all_finite(std::span<const float> values) {
   return finite;
 }
 
+bool is_finite(const Maps& maps, int index) {
+  return maps.finished == nullptr ? all_finite(maps.map(index)) : (*maps.finished)[index].finite;
+}
+
 /// Arithmetic with a larger range than `precision`, nearest in speed first.
 std::vector<Precision> wider_than(const std::string& precision) {
   if (precision == "fp16") return {Precision::bf16, Precision::fp32};
@@ -77,7 +81,7 @@ Network* RobustNetwork::wider(std::size_t step) {
 bool RobustNetwork::recompute(const BatchView& image, Network& network, RobustMap& map) {
   try {
     const Maps again = network.forward(image);
-    map = {again, 0, network.info().precision, all_finite(again.all())};
+    map = {again, 0, network.info().precision, is_finite(again, 0)};
     return map.finite;
   } catch (const std::exception& error) {
     console_.info_once(network.info().precision + " does not help either: " + error.what());
@@ -89,7 +93,7 @@ std::vector<RobustMap> RobustNetwork::forward(const BatchView& batch) {
   std::vector<RobustMap> result = forward_in_parts(batch);
   for (int i = 0; i < batch.count; ++i) {
     RobustMap& map = result[i];
-    map.finite = all_finite(map.values());
+    map.finite = is_finite(map.maps, map.index);
     for (std::size_t step = 0; !map.finite && step < wider_precisions_.size(); ++step) {
       Network* network = wider(step);
       if (network != nullptr && recompute(batch.part(i, 1), *network, map)) break;

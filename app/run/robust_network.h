@@ -17,7 +17,9 @@ struct RobustMap {
   std::string precision;  ///< the arithmetic that it was computed in
   bool finite = true;     ///< false: not a number even in fp32, nothing to write
 
-  std::span<const float> values() const { return maps.map(index); }
+  /// The map in 8 bits as the device finished it; null: it is to be made of the values.
+  const unsigned char* levels() const { return maps.levels(index); }
+  std::span<const float> values() const { return maps.map(index); }  ///< only without levels
   std::string not_finite() const;  ///< what to say of a map that is not
 };
 

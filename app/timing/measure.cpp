@@ -7,15 +7,10 @@
 #include <exception>
 
 #include "hdfnet/version.h"
+#include "run/batch.h"
 
 namespace hdfnet::app {
 namespace {
-
-/// The first pairs that can be read, in host memory.
-struct FirstBatch {
-  std::shared_ptr<float[]> rgb, depth;
-  int count = 0;
-};
 
 /// False when the pair cannot be read; the run itself reads it again and reports what is wrong.
 bool can_load(PairIo& io, const Job& job, const Planes& planes) {
@@ -28,20 +23,21 @@ bool can_load(PairIo& io, const Job& job, const Planes& planes) {
   }
 }
 
-FirstBatch read_first_batch(const std::vector<Job>& jobs, const Options& options, int wanted,
-                            PairIo& io, Network& network) {
-  const InputSize size = options.size;
-  const std::size_t plane = static_cast<std::size_t>(size.height) * size.width;
-  FirstBatch batch{network.allocate(3 * plane * wanted), network.allocate(plane * wanted), 0};
+/// Reads the first pairs that can be read into `batch`, which is as large as wanted.
+void read_first_batch(const std::vector<Job>& jobs, InputSize size, PairIo& io, Network& network,
+                      Batch& batch) {
+  const auto allocate = [&](std::size_t count) { return network.allocate(count); };
   const std::size_t tries =
-      std::min<std::size_t>(jobs.size(), 4 * static_cast<std::size_t>(wanted));
-  for (std::size_t i = 0; i < tries && batch.count < wanted; ++i) {
-    const std::size_t offset = plane * batch.count;
-    const Planes planes{batch.rgb.get() + 3 * offset, batch.depth.get() + offset, size.height,
-                        size.width};
-    if (can_load(io, jobs[i], planes)) ++batch.count;
+      std::min<std::size_t>(jobs.size(), 4 * static_cast<std::size_t>(batch.size));
+  int count = 0;
+  for (std::size_t i = 0; i < tries && count < batch.size; ++i) {
+    const Planes planes =
+        batch.input(count, size.height, size.width, network.takes_pictures(), allocate);
+    if (!can_load(io, jobs[i], planes)) continue;
+    batch.slots[static_cast<std::size_t>(count)].loaded = true;
+    ++count;
   }
-  return batch;
+  batch.close_gaps(size.height, size.width);
 }
 
 std::string megabytes(double bytes) {
@@ -65,14 +61,15 @@ bool wants_measurement(const Options& options) {
 
 std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, const Options& options,
                                                const Setup& setup, PairIo& io, Network& network) {
-  const FirstBatch batch = read_first_batch(jobs, options, setup.batch, io, network);
-  if (batch.count == 0) return std::nullopt;
-  const BatchView view{batch.rgb.get(), batch.depth.get(), batch.count, options.size.height,
-                       options.size.width};
+  Batch batch;
+  batch.open(0, setup.batch);
+  read_first_batch(jobs, options.size, io, network, batch);
+  const BatchView view = batch.view(options.size.height, options.size.width);
+  if (view.count == 0) return std::nullopt;
   Measurement measured;
   measured.network = network.measure(view, 1 + options.warmup + options.repeat);
   measured.warmup = options.warmup;
-  measured.batch = batch.count;
+  measured.batch = view.count;
   measured.workers = setup.workers;
   measured.ceilings = network.measure_ceilings();
   return measured;

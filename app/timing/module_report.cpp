@@ -40,14 +40,28 @@ void fill_stage_shares(std::vector<ReportRow>& stages, int batch) {
   for (ReportRow& stage : stages) stage.share = total > 0 ? per_pair(stage, batch) / total : 0;
 }
 
+/// The passes over the first batch of a stage that belongs to the network; null for the others.
+const std::vector<double>* passes_of(Stage stage, const NetworkTimes& network) {
+  switch (stage) {
+    case Stage::copy_in:
+      return &network.copy_in;
+    case Stage::device_preprocess:
+      return &network.preprocess;
+    case Stage::network:
+      return &network.network;
+    case Stage::device_postprocess:
+      return &network.postprocess;
+    case Stage::copy_out:
+      return &network.copy_out;
+    default:
+      return nullptr;
+  }
+}
+
 std::vector<ReportRow> stage_rows(const Measurement& measured, const StageClock& clock) {
   std::vector<ReportRow> rows;
   for (const Stage stage : all_stages) {
-    const NetworkTimes& network = measured.network;
-    const std::vector<double>* passes = stage == Stage::copy_in    ? &network.copy_in
-                                        : stage == Stage::network  ? &network.network
-                                        : stage == Stage::copy_out ? &network.copy_out
-                                                                   : nullptr;
+    const std::vector<double>* passes = passes_of(stage, measured.network);
     if (passes != nullptr) {
       if (!passes->empty()) rows.push_back(row(name(stage), "batch", *passes, measured.warmup));
     } else {

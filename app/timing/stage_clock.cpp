@@ -19,8 +19,12 @@ const char* name(Stage stage) {
       return "pre-process";
     case Stage::copy_in:
       return "copy to device";
+    case Stage::device_preprocess:
+      return "pre-process on device";
     case Stage::network:
       return "network";
+    case Stage::device_postprocess:
+      return "post-process on device";
     case Stage::copy_out:
       return "copy back";
     case Stage::postprocess:

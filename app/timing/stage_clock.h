@@ -10,10 +10,21 @@
 namespace hdfnet::app {
 
 /// The steps of a pair's way through the program, in order.
-enum class Stage { decode, preprocess, copy_in, network, copy_out, postprocess, encode };
-inline constexpr std::array all_stages{Stage::decode,  Stage::preprocess, Stage::copy_in,
-                                       Stage::network, Stage::copy_out,   Stage::postprocess,
-                                       Stage::encode};
+enum class Stage {
+  decode,
+  preprocess,
+  copy_in,
+  device_preprocess,
+  network,
+  device_postprocess,
+  copy_out,
+  postprocess,
+  encode
+};
+inline constexpr std::array all_stages{
+    Stage::decode,  Stage::preprocess,         Stage::copy_in,  Stage::device_preprocess,
+    Stage::network, Stage::device_postprocess, Stage::copy_out, Stage::postprocess,
+    Stage::encode};
 const char* name(Stage stage);
 
 /// One stage of one pair or batch, as it happened.

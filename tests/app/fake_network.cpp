@@ -1,8 +1,40 @@
 #include "fake_network.h"
 
 #include <algorithm>
+#include <cmath>
+#include <opencv2/core.hpp>
+
+#include "image/network_input.h"
+#include "image/pil.h"
 
 namespace hdfnet::app::test {
+namespace {
+
+/// The depth as the network sees it: copied, or made from pictures as the host does.
+void copy_depth(const BatchView& batch, float* to) {
+  const std::size_t plane = static_cast<std::size_t>(batch.height) * batch.width;
+  if (batch.pictures == nullptr) {
+    std::copy_n(batch.depth, plane * batch.count, to);
+    return;
+  }
+  for (int i = 0; i < batch.count; ++i) {
+    const PairPictures& pair = batch.pictures[i];
+    const std::size_t pixels = static_cast<std::size_t>(pair.height) * pair.width;
+    const cv::Mat depth(pair.height, pair.width, CV_8UC1,
+                        const_cast<unsigned char*>(pair.bytes) + 3 * pixels);
+    depth_to_plane(pil_resize_bilinear(depth, {batch.width, batch.height}), to + plane * i);
+  }
+}
+
+std::shared_ptr<const unsigned char[]> levels_of(const cv::Mat& map, const LevelMap& wanted) {
+  const cv::Mat saliency =
+      saliency_image(map, {wanted.width, wanted.height}, {8, wanted.rounding, Upsample::bilinear});
+  const std::shared_ptr<unsigned char[]> levels(new unsigned char[saliency.total()]);
+  std::copy_n(saliency.ptr(), saliency.total(), levels.get());
+  return levels;
+}
+
+}  // namespace
 
 FakeNetwork::FakeNetwork(FakeBehaviour& behaviour, const NetworkRequest& request)
     : behaviour_(behaviour) {
@@ -31,14 +63,34 @@ Maps FakeNetwork::forward(const BatchView& batch) {
   maps.width = batch.width;
   const std::size_t size = maps.plane() * batch.count;
   const std::shared_ptr<float[]> values(new float[size]);
-  std::copy_n(batch.depth, size, values.get());
+  copy_depth(batch, values.get());
   maps.count = batch.count;
   maps.values = values;
-  if (!behaviour_.alter) return maps;
-  for (int i = 0; i < batch.count; ++i) {
+  for (int i = 0; behaviour_.alter && i < batch.count; ++i) {
     behaviour_.alter(info_.precision, std::span(values.get() + maps.plane() * i, maps.plane()));
   }
+  if (batch.pictures != nullptr) finish(batch, maps);
   return maps;
+}
+
+void FakeNetwork::finish(const BatchView& batch, Maps& maps) {
+  bool all = true;
+  std::vector<FinishedMap> every;
+  for (int i = 0; i < batch.count; ++i) {
+    const std::span<const float> values = maps.map(i);
+    const bool finite =
+        std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+    const cv::Mat map(maps.height, maps.width, CV_32FC1, const_cast<float*>(values.data()));
+    const auto& wanted = batch.pictures[i].map;
+    FinishedMap finished{nullptr, finite};
+    if (finite && wanted) finished.levels = levels_of(map, *wanted);
+    all &= finished.levels != nullptr;
+    const std::lock_guard lock(behaviour_.mutex);
+    if (finished.levels) ++behaviour_.finished;
+    every.push_back(finished);
+  }
+  maps.finished = std::make_shared<const std::vector<FinishedMap>>(std::move(every));
+  if (all) maps.values.reset();
 }
 
 NetworkTimes FakeNetwork::measure(const BatchView&, int passes) {

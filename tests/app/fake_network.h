@@ -21,12 +21,14 @@ struct FakeBehaviour {
   std::vector<std::string> without_network;  ///< devices for which make() throws
   std::vector<std::string> gpus;             ///< `all` and `auto` use them; empty: CPU only
   std::vector<Precision> unsupported;        ///< make() throws for these
+  bool takes_pictures = false;               ///< prepares and finishes, as a device does
   std::string unused_gpu;
 
   std::mutex mutex;
   std::vector<int> batches;       ///< sizes in the order of the calls
   std::vector<std::string> made;  ///< "device precision ddpm"
   int loads = 0;
+  int finished = 0;  ///< maps returned in 8 bits
   int measured_passes = 0;
 };
 
@@ -36,11 +38,14 @@ class FakeNetwork final : public Network {
   FakeNetwork(FakeBehaviour& behaviour, const NetworkRequest& request);
   const NetworkInfo& info() const override { return info_; }
   std::shared_ptr<float[]> allocate(std::size_t count) const override;
+  bool takes_pictures() const override { return behaviour_.takes_pictures; }
   Maps forward(const BatchView& batch) override;
   NetworkTimes measure(const BatchView& batch, int passes) override;
   std::optional<Ceilings> measure_ceilings() override { return Ceilings{1e12, 1e11}; }
 
  private:
+  void finish(const BatchView& batch, Maps& maps);
+
   FakeBehaviour& behaviour_;
   NetworkInfo info_;
 };

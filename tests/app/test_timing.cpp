@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "require.h"
 #include "timing/module_report.h"
@@ -120,6 +121,28 @@ TEST_F(ReportTest, StageSharesArePerPair) {
   // A pair: 0.5 ms decode, half of (1 + 4 + 1) ms in the batch of two.
   EXPECT_NEAR(decode.share, 0.5 / 3.5, 1e-6);
   EXPECT_NEAR(row(report.stages, "network").share, 2 / 3.5, 1e-6);
+}
+
+TEST_F(ReportTest, StagesOnTheDeviceAreThereWhereTheNetworkHasThem) {
+  const auto names = [&] {
+    std::vector<std::string> result;
+    for (const ReportRow& stage : make_report(measured, clock).stages) result.push_back(stage.name);
+    return result;
+  };
+  EXPECT_EQ(names(), (std::vector<std::string>{"decode", "pre-process", "copy to device", "network",
+                                               "copy back", "post-process", "encode"}));
+  measured.network.preprocess = {30, 9, 2, 2, 2};
+  measured.network.postprocess = {20, 9, 1, 1, 1};
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"decode", "pre-process", "copy to device",
+                                      "pre-process on device", "network", "post-process on device",
+                                      "copy back", "post-process", "encode"}));
+  const ModuleReport report = make_report(measured, clock);
+  const ReportRow& before = row(report.stages, "pre-process on device");
+  EXPECT_EQ(before.unit, "batch");
+  EXPECT_DOUBLE_EQ(before.warm.mean, 2);
+  // A pair: 0.5 ms decode, half of (1 + 2 + 4 + 1 + 1) ms in the batch of two.
+  EXPECT_NEAR(before.share, 1 / 5.0, 1e-6);
 }
 
 TEST_F(ReportTest, WarnsOfSpread) {
