@@ -19,9 +19,12 @@
 #include "hdfnet/module_clock.h"
 #include "hdfnet/ops/library.h"
 #include "hdfnet/parameters.h"
+#include "host_memory.h"
 
 #ifdef HDFNET_WITH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
+
+#include "cuda/device_pictures.h"
 #endif
 
 namespace hdfnet::app {
@@ -78,12 +81,6 @@ auto translated(Work work) -> decltype(work()) {
   }
 }
 
-void wait_for(at::Device device) {
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  guard.getStream(device).synchronize();
-}
-
 double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
@@ -129,29 +126,72 @@ struct HostBatch {
   }
 };
 
-/// Host memory that knows how to give itself back: the tensor that owns it lives in the deleter.
-std::shared_ptr<float[]> memory_of(const at::Tensor& owner) {
-  return std::shared_ptr<float[]>(owner.mutable_data_ptr<float>(), [owner](float*) {});
-}
-
-at::Tensor host_tensor(at::IntArrayRef shape, bool page_locked) {
-  return at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(page_locked));
-}
-
-/// The network's result in host memory, when it has arrived there.
-Maps to_maps(const at::Tensor& saliency) {
-  at::Tensor host = saliency.contiguous();
-  if (!saliency.is_cpu()) {
-    host = host_tensor(saliency.sizes(), /*page_locked=*/false);
-    host.copy_(saliency);
-  }
-  return {memory_of(host), static_cast<int>(host.size(0)), static_cast<int>(host.size(2)),
-          static_cast<int>(host.size(3))};
-}
-
 at::Tensor to_device(const at::Tensor& host, at::Device device) {
   return host.to(device, /*non_blocking=*/true);
 }
+
+/// One batch's way over the device around the network, step by step: planes are copied there and
+/// maps back; pictures are prepared there, too, and their maps finished.
+class DevicePath {
+ public:
+  static bool takes_pictures(at::Device device) {
+#ifdef HDFNET_WITH_CUDA
+    return device.is_cuda();
+#else
+    return false;
+#endif
+  }
+
+  DevicePath(const BatchView& batch, at::Device device) : batch_(batch), device_(device) {}
+
+  void copy_in() {
+#ifdef HDFNET_WITH_CUDA
+    if (batch_.pictures != nullptr) {
+      bytes_ = cuda::upload_pictures(batch_, device_);
+      return;
+    }
+#endif
+    const HostBatch host(batch_);
+    rgb = to_device(host.rgb, device_);
+    depth = to_device(host.depth, device_);
+  }
+
+  /// Makes rgb and depth of pictures.
+  void prepare() {
+#ifdef HDFNET_WITH_CUDA
+    if (batch_.pictures == nullptr) return;
+    const cuda::NetworkInput input = cuda::make_input(bytes_, batch_);
+    bytes_.reset();  // for what the network needs
+    rgb = input.rgb;
+    depth = input.depth;
+#endif
+  }
+
+  /// Makes the maps that are wanted of the pictures' saliency.
+  void finish() {
+#ifdef HDFNET_WITH_CUDA
+    if (batch_.pictures != nullptr) levels_ = cuda::make_levels(saliency, batch_);
+#endif
+  }
+
+  Maps copy_out() {
+#ifdef HDFNET_WITH_CUDA
+    if (batch_.pictures != nullptr) return cuda::fetch_maps(saliency, levels_);
+#endif
+    return fetch(saliency);
+  }
+
+  at::Tensor rgb, depth;  ///< the network's input, after prepare()
+  at::Tensor saliency;    ///< its output, set from outside
+
+ private:
+  const BatchView& batch_;
+  const at::Device device_;
+#ifdef HDFNET_WITH_CUDA
+  at::Tensor bytes_;
+  cuda::DeviceLevels levels_;
+#endif
+};
 
 /// Best rate of `work` over some repetitions; `amount` is what one of them does.
 double best_rate(at::Device device, double amount, const std::function<void()>& work) {
@@ -199,18 +239,22 @@ class TorchNetwork final : public Network {
   const NetworkInfo& info() const override { return info_; }
 
   std::shared_ptr<float[]> allocate(std::size_t count) const override {
-    return translated([&] {
-      return memory_of(host_tensor({static_cast<int64_t>(count)}, engine_.device().is_cuda()));
-    });
+    return translated([&] { return host_floats(count, engine_.device().is_cuda()); });
   }
+
+  bool takes_pictures() const override { return DevicePath::takes_pictures(engine_.device()); }
 
   Maps forward(const BatchView& batch) override {
     return translated([&] {
       const c10::InferenceMode inference;
       const ThreadCount threads(threads_);
-      const HostBatch host(batch);
-      return to_maps(engine_.forward(to_device(host.rgb, engine_.device()),
-                                     to_device(host.depth, engine_.device())));
+      const WaitAtEnd wait(engine_.device());
+      DevicePath path(batch, engine_.device());
+      path.copy_in();
+      path.prepare();
+      path.saliency = engine_.forward(path.rgb, path.depth);
+      path.finish();
+      return path.copy_out();
     });
   }
 
@@ -218,9 +262,10 @@ class TorchNetwork final : public Network {
     return translated([&] {
       const c10::InferenceMode inference;
       const ThreadCount threads(threads_);
+      const WaitAtEnd wait(engine_.device());
       NetworkTimes times;
-      measure_modules(HostBatch(batch), passes, times);
-      measure_whole(HostBatch(batch), passes, times);
+      measure_modules(batch, passes, times);
+      measure_whole(batch, passes, times);
       return times;
     });
   }
@@ -249,12 +294,13 @@ class TorchNetwork final : public Network {
   }
 
  private:
-  void measure_modules(const HostBatch& host, int passes, NetworkTimes& times) {
-    const at::Tensor rgb = to_device(host.rgb, engine_.device());
-    const at::Tensor depth = to_device(host.depth, engine_.device());
+  void measure_modules(const BatchView& batch, int passes, NetworkTimes& times) {
+    DevicePath path(batch, engine_.device());
+    path.copy_in();
+    path.prepare();
     ModuleClock clock(engine_.device());
     for (int pass = 0; pass < passes; ++pass) {
-      engine_.forward(rgb, depth, &clock);
+      engine_.forward(path.rgb, path.depth, &clock);
       clock.finish_pass();
     }
     for (const ModuleTiming& timing : clock.timings()) {
@@ -263,20 +309,20 @@ class TorchNetwork final : public Network {
     }
   }
 
-  void measure_whole(const HostBatch& host, int passes, NetworkTimes& times) {
+  void measure_whole(const BatchView& batch, int passes, NetworkTimes& times) {
     const at::Device device = engine_.device();
-    at::Tensor rgb = host.rgb, depth = host.depth, saliency;
+    DevicePath path(batch, device);
+    const bool pictures = batch.pictures != nullptr;
+    const auto add = [&](std::vector<double>& stage, bool exists, const auto& step) {
+      const double duration = timed(device, step);
+      if (exists) stage.push_back(duration);
+    };
     for (int pass = 0; pass < passes; ++pass) {
-      if (device.is_cuda()) {
-        times.copy_in.push_back(timed(device, [&] {
-          rgb = to_device(host.rgb, device);
-          depth = to_device(host.depth, device);
-        }));
-      }
-      times.network.push_back(timed(device, [&] { saliency = engine_.forward(rgb, depth); }));
-      if (device.is_cuda()) {
-        times.copy_out.push_back(timed(device, [&] { to_maps(saliency); }));
-      }
+      add(times.copy_in, device.is_cuda(), [&] { path.copy_in(); });
+      add(times.preprocess, pictures, [&] { path.prepare(); });
+      add(times.network, true, [&] { path.saliency = engine_.forward(path.rgb, path.depth); });
+      add(times.postprocess, pictures, [&] { path.finish(); });
+      add(times.copy_out, device.is_cuda(), [&] { path.copy_out(); });
     }
   }
 
@@ -303,7 +349,7 @@ class TorchArchive final : public Network {
       const c10::InferenceMode inference;
       const ThreadCount threads(threads_);
       const HostBatch host(batch);
-      return to_maps(network_.forward(host.rgb, host.depth));
+      return fetch(network_.forward(host.rgb, host.depth));
     });
   }
   NetworkTimes measure(const BatchView&, int) override { return {}; }
