@@ -1,8 +1,8 @@
 #include "hdfnet/predictor.h"
 
 #include <mutex>
+#include <optional>
 #include <ostream>
-#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -11,8 +11,7 @@
 #include "errors.h"
 #include "frame.h"
 #include "hdfnet/version.h"
-#include "image/network_input.h"
-#include "image/pil.h"
+#include "run/batch.h"
 #include "run/console.h"
 #include "run/robust_network.h"
 #include "run/usable_cores.h"
@@ -22,30 +21,30 @@
 namespace hdfnet {
 namespace {
 
-/// Input of a batch in memory that the device reads fast.
-struct Batch {
-  Batch(const app::Network& network, std::size_t count, const app::InputSize& size)
-      : plane(static_cast<std::size_t>(size.height) * size.width),
-        rgb(network.allocate(3 * plane * count)),
-        depth(network.allocate(plane * count)),
-        view{rgb.get(), depth.get(), static_cast<int>(count), size.height, size.width} {}
-
-  std::size_t plane;
-  std::shared_ptr<float[]> rgb, depth;
-  app::BatchView view;
-};
-
 /// The form asked for, checked before any work is done.
 struct Form {
   explicit Form(const MapFormat& format)
       : style(to_style(format)), floats(format.type == MapType::float32), size(format.size) {}
 
-  cv::Mat apply(std::span<const float> values, int height, int width, cv::Size rgb) const {
+  cv::Size size_for(cv::Size rgb) const { return size.empty() ? rgb : size; }
+
+  /// What the network's device is asked to finish.
+  std::optional<app::LevelMap> on_device(cv::Size rgb) const {
+    if (floats) return std::nullopt;
+    return app::finished_on_device(size_for(rgb), style);
+  }
+
+  /// The map in memory of its own.
+  cv::Mat apply(const app::RobustMap& map, cv::Size rgb) const {
+    const cv::Size to = size_for(rgb);
     // cv::Mat has no read-only form; the map is only read.
-    const cv::Mat map(height, width, CV_32FC1, const_cast<float*>(values.data()));
-    const cv::Size to = size.empty() ? rgb : size;
-    return floats ? app::saliency_values(map, to, style.upsample)
-                  : app::saliency_image(map, to, style);
+    if (map.levels() != nullptr) {
+      return cv::Mat(to, CV_8UC1, const_cast<unsigned char*>(map.levels())).clone();
+    }
+    const cv::Mat values(map.maps.height, map.maps.width, CV_32FC1,
+                         const_cast<float*>(map.values().data()));
+    return floats ? app::saliency_values(values, to, style.upsample)
+                  : app::saliency_image(values, to, style);
   }
 
   app::MapStyle style;
@@ -88,35 +87,41 @@ struct Predictor::Impl {
     }
     const Form form(format);
     if (rgb.empty()) return {};
-    const Batch batch(network->network(), rgb.size(), options.size);
+    app::Batch batch;
+    batch.open(0, static_cast<int>(rgb.size()));
     for (std::size_t i = 0; i < rgb.size(); ++i) {
       const std::string where = place(i, rgb.size());
-      with_public_errors(where, [&] { fill(batch, i, rgb[i], depth[i], where + "depth"); });
+      with_public_errors(where, [&] {
+        fill(batch, i, rgb[i], depth[i], form.on_device(rgb[i].size()), where + "depth");
+      });
     }
-    const std::vector<app::RobustMap> result = run(batch.view);
+    batch.close_gaps(options.size.height, options.size.width);
+    const std::vector<app::RobustMap> result =
+        run(batch.view(options.size.height, options.size.width));
     std::vector<cv::Mat> maps(rgb.size());
     for (std::size_t i = 0; i < rgb.size(); ++i) {
       with_public_errors(place(i, rgb.size()), [&] {
         const app::RobustMap& map = result[i];
         if (!map.finite) throw std::runtime_error(map.not_finite());
-        maps[i] = form.apply(map.values(), map.maps.height, map.maps.width, rgb[i].size());
+        maps[i] = form.apply(map, rgb[i].size());
       });
     }
     return maps;
   }
 
   /// Writes pair `index` into the batch, by the steps of run/pair_files.cpp.
-  void fill(const Batch& batch, std::size_t index, const cv::Mat& picture, const cv::Mat& numbers,
-            const std::string& label) const {
+  void fill(app::Batch& batch, std::size_t index, const cv::Mat& picture, const cv::Mat& numbers,
+            const std::optional<app::LevelMap>& map, const std::string& label) const {
     const cv::Mat rgb = to_rgb8(picture, settings.channels);
     const app::RawDepth raw = to_raw_depth(numbers, settings.channels, label);
     const app::DepthPolicy policy{options.depth_range, options.depth_invert, options.depth_hole};
     const app::DepthResult depth = app::depth_for_rgb(raw, policy, label, rgb.size(), {});
-    const cv::Size size(options.size.width, options.size.height);
-    app::rgb_to_planes(app::pil_resize_bilinear(rgb, size),
-                       batch.rgb.get() + 3 * batch.plane * index);
-    app::depth_to_plane(app::pil_resize_bilinear(depth.depth8, size),
-                        batch.depth.get() + batch.plane * index);
+    const app::Network& target = network->network();
+    const auto allocate = [&](std::size_t count) { return target.allocate(count); };
+    app::store_input(rgb, depth.depth8, map,
+                     batch.input(static_cast<int>(index), options.size.height, options.size.width,
+                                 target.takes_pictures(), allocate));
+    batch.slots[index].loaded = true;
     if (!settings.on_warning) return;
     for (const std::string& warning : depth.warnings) settings.on_warning(warning);
   }
