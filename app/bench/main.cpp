@@ -6,20 +6,23 @@
 #include <iostream>
 
 #include "compare_command.h"
+#include "folder_bench.h"
 #include "network_bench.h"
 #include "ops_bench.h"
 #include "roofline_bench.h"
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Times HDFNet's operators and the network. Exit status: 0 every result is right; 1 some is "
-      "not; 2 usage.");
+      "Times HDFNet's operators, the network, and the reading and writing around it. Exit status: "
+      "0 "
+      "every result is right; 1 some is not; 2 usage.");
   app.name("hdfnet-bench");
   app.require_subcommand(1);
   std::function<int()> run;
   hdfnet::bench::add_ops_command(app, run);
   hdfnet::bench::add_network_command(app, run);
   hdfnet::bench::add_roofline_command(app, run);
+  hdfnet::bench::add_folder_command(app, run);
   hdfnet::bench::add_compare_command(app, run);
   try {
     app.parse(argc, argv);

@@ -77,6 +77,47 @@ class NetworkBench(unittest.TestCase):
         self.assertIn("expected the JSON", run("compare", WEIGHTS, self.file).stderr)
 
 
+class FolderBench(unittest.TestCase):
+    """Reading and writing without a network, on the example pairs."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def folder_bench(self, depth, *options):
+        return run("folder", "--rgb", ROOT / "examples/rgb", "--depth", depth, "--out", self.folder / "out",
+                   "--answer", ROOT / "examples/mask/duck.png", "--format", "json", *options)
+
+    def test_every_pair_is_read_and_its_map_written_in_each_passage(self):
+        result = self.folder_bench(ROOT / "examples/depth_mm", "--repeat", 2, "--batch", 2, "--threads", 3)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = json.loads(result.stdout)["rows"]
+        self.assertEqual([(row["pairs"], row["failed"], row["threads"], row["batch"]) for row in rows],
+                         [(3, 0, 3, 2)] * 2)
+        for row in rows:
+            self.assertAlmostEqual(row["pairs/s"], 3 / row["seconds"], delta=1e-6 * row["pairs/s"])
+            for stage in ("decode ms", "preprocess ms", "postprocess ms", "encode ms"):
+                self.assertGreater(row[stage], 0)
+        maps = sorted((self.folder / "out").iterdir())
+        self.assertEqual([file.stem for file in maps], ["cactus", "duck", "teapot"])
+        self.assertEqual(len({file.read_bytes() for file in maps}), 1)  # the one answer, to all
+
+    def test_a_pair_that_fails_is_named_and_the_others_are_written(self):
+        depth = self.folder / "depth"
+        depth.mkdir()
+        for file in (ROOT / "examples/depth").iterdir():
+            (depth / file.name).write_bytes(file.read_bytes() if file.stem != "duck" else b"no picture")
+        result = self.folder_bench(depth)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("duck", result.stderr)
+        row, = json.loads(result.stdout)["rows"]
+        self.assertEqual((row["pairs"], row["failed"], row["right"]), (2, 1, False))
+
+    def test_a_folder_that_is_not_there_is_a_usage_error(self):
+        self.assertEqual(self.folder_bench("/nowhere").returncode, 2)
+
+
 class PythonTwin(unittest.TestCase):
     def test_engine_and_peers_share_one_table(self):
         with tempfile.TemporaryDirectory() as folder:
