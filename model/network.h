@@ -12,13 +12,10 @@
 
 namespace hdfnet {
 
-class SideStream;
-
 /// The whole network on one device: two encoders, transport, DDPMs, decoder, head.
 ///
-/// The stages at strides 1 and 2 have the largest maps and nothing that mixes images, so they can
-/// run a few images at a time (Backend::fine_block): the encoders' at the start, the decoder's at
-/// the end, and between them only their transport's narrow maps are kept.
+/// Stages that no fusion reads can end in the next one's pooling and their transport
+/// (Backend::stage_end_in_place): the largest maps are then stored nowhere.
 class Network {
  public:
   Network(const Parameters& parameters, const Architecture& architecture, DdpmMode ddpm,

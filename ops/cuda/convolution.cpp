@@ -138,7 +138,8 @@ at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const
 at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
   check_upsample_add(x, y);
   const bool two_bytes = y.scalar_type() == at::kHalf || y.scalar_type() == at::kBFloat16;
-  if (!two_bytes || !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+  const bool long_row = y.size(1) * y.size(3) > (int64_t{1} << 30);
+  if (!two_bytes || long_row || !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       !y.is_contiguous(at::MemoryFormat::ChannelsLast)) {
     return upsample_add_composite(x, y);
   }
