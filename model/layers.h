@@ -25,7 +25,7 @@ struct Backend {
   bool read_in_place = false;
   bool transport_in_place = false;  ///< also in the dense layers of the transport
   bool decoder_in_place = false;    ///< and the decoder's convolutions
-  bool joined_transport = false;    ///< and the 1x1 transports of the RGB encoder's stages
+  bool joined_transport = false;    ///< and the 1x1s that lead from an encoder to the decoder
   /// The encoders' first convolutions read the float32 inputs (hdfnet::stem_conv2d), which are then
   /// not brought to `dtype` and `memory_format` before.
   bool stem_in_place = false;

@@ -10,6 +10,9 @@ DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
                        const Backend& backend)
     : down_(read_affine(parameters, name + ".down"), {}, backend),
       fuse_(basic_conv(parameters, name + ".fuse", backend)) {
+  if (backend.joined_transport) {
+    joined_down_.emplace(read_affine(parameters, name + ".down"), ConvolutionOptions(), backend);
+  }
   ConvolutionOptions relu;
   relu.relu = true;
   for (int64_t i = 0; i < kDenseConvolutions; ++i) {
@@ -23,7 +26,7 @@ DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
 
 at::Tensor DenseLayer::forward(const at::Tensor& x, ModuleCost* cost) const {
   // The newest map is appended after the older ones; p, the first, stays last.
-  std::vector<at::Tensor> maps = {down_(x, cost)};
+  std::vector<at::Tensor> maps = {joined_down_ ? (*joined_down_)({x}, cost) : down_(x, cost)};
   at::Tensor newest;
   for (size_t i = 0; i < dense_.size(); ++i) {
     // Small maps are faster concatenated.

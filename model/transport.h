@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "layers.h"
 
 namespace hdfnet {
@@ -13,6 +15,7 @@ class DenseLayer {
 
  private:
   Convolution down_;
+  std::optional<JoinedConvolution> joined_down_;  ///< where Backend::joined_transport
   std::vector<Convolution> dense_;
   std::vector<JoinedConvolution> joined_dense_;  ///< the same, for large maps
   Convolution fuse_;

@@ -47,6 +47,11 @@ bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& arguments, std:
 cudaError_t launch_concat_conv2d_mma(const ConcatConvolutionArguments& arguments,
                                      cudaStream_t stream);
 
+/// The same result where there is one input and one group, K 1, channels in sixty-fours and outputs
+/// in thirty-twos: bound by memory, which this form reads in whole pixels.
+bool can_run_pointwise_conv2d_mma(const ConcatConvolutionArguments& arguments, std::string* why);
+cudaError_t launch_pointwise_conv2d_mma(const ConcatConvolutionArguments& arguments,
+                                        cudaStream_t stream);
 
 /// fp16 and bf16 on compute capability 9.0; 3x3 without groups; channels of every input and of the
 /// output in 64s; enough tiles of 16 x 16 pixels to fill the card.

@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int v = 0; v < 4; ++v) {
           sum[r][o][v] += bias[v % 2];
-          if (a.relu && sum[r][o][v] < 0) sum[r][o][v] = 0;  // NaN stays
+          if (a.relu && sum[r][o][v] < 0.0f) sum[r][o][v] = 0.0f;  // NaN stays
         }
       }
     }

@@ -74,7 +74,10 @@ at::Tensor concat_conv2d_cuda(at::TensorList inputs, const at::Tensor& weight,
                                 first.options().memory_format(at::MemoryFormat::ChannelsLast));
   if (result.numel() == 0) return result;
   arguments.out = result.mutable_data_ptr();
-  const auto launch = wide ? cuda::launch_concat_conv2d_wgmma : cuda::launch_concat_conv2d_mma;
+  const auto launch = wide ? &cuda::launch_concat_conv2d_wgmma
+                      : cuda::can_run_pointwise_conv2d_mma(arguments, nullptr)
+                          ? &cuda::launch_pointwise_conv2d_mma
+                          : &cuda::launch_concat_conv2d_mma;
   cuda::check_launch("hdfnet::concat_conv2d",
                      launch(arguments, c10::cuda::getCurrentCUDAStream().stream()));
   return result;

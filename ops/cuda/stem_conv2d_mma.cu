@@ -13,6 +13,7 @@
 //   neighbouring outputs of a pixel, which leave in one 16-byte access, four lanes side by side.
 //
 // FLOPs: 2 * O * C * K * K a result. Bytes: x once (the halo from the L2), the result once.
+#include "cuda/eight_outputs.cuh"
 #include "cuda/scalar.cuh"
 #include "cuda/stem_conv2d_arguments.h"
 #include "cuda/tensor_core.cuh"
@@ -41,24 +42,6 @@ struct Shape {
   static constexpr int kFragments = kShort ? 1 : 2;  // that share an operand B
   static constexpr int kBlocks = kShort ? 4 : 3;     // on a multiprocessor
 };
-
-/// The output that row `row` of operand B makes: lane t of four has the columns 2t and 2t + 1 of
-/// every eight, and of four eights the outputs 8t to 8t + 7.
-__device__ __forceinline__ int output_of(int row) {
-  const int eight = row / 8;
-  return eight / 4 * 32 + row % 8 / 2 * 8 + eight % 4 * 2 + row % 2;
-}
-
-__device__ __forceinline__ unsigned round_pair(float a, float b, bool relu, __half) {
-  __half2 pair = __floats2half2_rn(a, b);
-  if (relu) pair = __hmax2_nan(pair, __floats2half2_rn(0.0f, 0.0f));
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-__device__ __forceinline__ unsigned round_pair(float a, float b, bool relu, __nv_bfloat16) {
-  __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
-  if (relu) pair = __hmax2_nan(pair, __floats2bfloat162_rn(0.0f, 0.0f));
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
 
 /// The two values of an operand's register; kPadding stands for a product that is only padding.
 template <bool kPadded>
@@ -184,17 +167,7 @@ __global__ void __launch_bounds__(kThreads, (Shape<kChannels, kKernel, kStride>:
 
       float sum[S::kFragments][kOutputs / 8][4];
 #pragma unroll
-      for (int o = 0; o < kOutputs / 8; o += 2) {
-        const float4 bias =
-            *reinterpret_cast<const float4*>(biases + o / 4 * 32 + lane % 4 * 8 + o % 4 * 2);
-#pragma unroll
-        for (int f = 0; f < S::kFragments; ++f) {
-          sum[f][o][0] = sum[f][o][2] = bias.x;
-          sum[f][o][1] = sum[f][o][3] = bias.y;
-          sum[f][o + 1][0] = sum[f][o + 1][2] = bias.z;
-          sum[f][o + 1][1] = sum[f][o + 1][3] = bias.w;
-        }
-      }
+      for (int f = 0; f < S::kFragments; ++f) begin_with<kOutputs>(biases, lane, sum[f]);
 
 #pragma unroll
       for (int step = 0; step < S::kSteps; ++step) {
@@ -233,16 +206,8 @@ __global__ void __launch_bounds__(kThreads, (Shape<kChannels, kKernel, kStride>:
         for (int p = 0; p < 2; ++p) {
           const int column = first_column + (first + f) % 2 * 16 + lane / 4 + p * 8;
           if (column >= width) continue;
-          T* const to = out + (static_cast<int64_t>(row) * width + column) * a.outputs;
-#pragma unroll
-          for (int o = 0; o < kOutputs / 8; o += 4) {
-            uint4 eight;
-            eight.x = round_pair(sum[f][o][2 * p], sum[f][o][2 * p + 1], a.relu, T());
-            eight.y = round_pair(sum[f][o + 1][2 * p], sum[f][o + 1][2 * p + 1], a.relu, T());
-            eight.z = round_pair(sum[f][o + 2][2 * p], sum[f][o + 2][2 * p + 1], a.relu, T());
-            eight.w = round_pair(sum[f][o + 3][2 * p], sum[f][o + 3][2 * p + 1], a.relu, T());
-            *reinterpret_cast<uint4*>(to + o / 4 * 32) = eight;
-          }
+          store_outputs<kOutputs>(sum[f], p, a.relu,
+                                  out + (static_cast<int64_t>(row) * width + column) * a.outputs);
         }
       }
     }

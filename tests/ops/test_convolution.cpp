@@ -81,6 +81,11 @@ const Case kCases[] = {
     {2, 80, 80, 1, {64, 64, 64, 64}, 64, 3, false, true},
     {2, 19, 16, 1, {64}, 32, 1, true, false},
     {1, 1, 1, 2, {32}, 48, 3, false, false},
+    {1, 20, 20, 1, {512}, 64, 1, true, false},
+    {4, 97, 131, 1, {64}, 32, 1, true, true},  // more tiles than blocks
+    {3, 81, 79, 1, {128}, 96, 1, false, true},
+    {1, 13, 9, 1, {2048}, 64, 1, true, false},  // more weights than stay in shared memory
+    {2, 21, 13, 1, {64, 16}, 32, 1, true, false},
     {2, 7, 5, 2, {3, 5}, 6, 3, true, true},   // no kernel takes these channels
     {1, 12, 9, 1, {16}, 16, 5, true, false},  // nor this size
     {0, 8, 8, 1, {16}, 16, 3, true, false},
@@ -173,6 +178,26 @@ TEST_P(ConvolutionOn, LetsNaNThrough) {
     EXPECT_EQ(y.isnan().sum().item<int64_t>(), 9 * 64);
     const at::Tensor pooled = std::get<0>(ops::conv2d_pool({x}, w, std::nullopt)).cpu();
     EXPECT_EQ(pooled.isnan().sum().item<int64_t>(), 2 * 2 * 64);
+  }
+}
+
+TEST_P(ConvolutionOn, ReadsASliceOfAMapForA1x1) {
+  const at::Tensor x = map({2, 256, 20, 23}).narrow(1, 64, 128);
+  const at::Tensor w = weight({64, 128, 1, 1});
+  EXPECT_LT(error_of(ops::concat_conv2d({x}, w, std::nullopt, 1, false),
+                     reference({x}, w, std::nullopt, 1, false))
+                .largest,
+            3 * tolerance());
+}
+
+// A ReLU that takes NaN for zero would hide an overflow.
+TEST_P(ConvolutionOn, KeepsWhatIsNotANumber) {
+  for (const int64_t kernel : {1, 3}) {
+    const at::Tensor x = map({1, 64, 9, 11});
+    x.select(1, 5).select(1, 4).select(1, 7).fill_(std::nan(""));
+    const at::Tensor result =
+        ops::concat_conv2d({x}, weight({32, 64, kernel, kernel}), std::nullopt, 1, /*relu=*/true);
+    EXPECT_EQ(result.isnan().sum().item<int64_t>(), 32 * kernel * kernel);
   }
 }
 

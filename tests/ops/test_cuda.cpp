@@ -5,6 +5,9 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "cuda/arguments_from_tensors.h"
+#include "cuda/concat_conv2d_arguments.h"
+#include "cuda/max_pool2d_arguments.h"
+#include "cuda/stem_conv2d_arguments.h"
 #include "hdfnet/ops/dynamic_filter.h"
 #include "hdfnet/ops/generated_dynamic_filter.h"
 #include "support.h"
@@ -153,6 +156,63 @@ TEST_F(Cuda, MoreThanTwoToThe31Elements) {
         error_of(result.narrow(1, 24, 4).narrow(2, side - 7, 7), exact.narrow(2, 1, 7)).largest,
         0.05)
         << name(layout);
+  }
+}
+
+// Where a predicate says no the operator falls back in silence, many times slower.
+TEST_F(Cuda, TheNetworksShapesHaveKernels) {
+  std::string why;
+  for (const ops::cuda::Type x_type : {ops::cuda::Type::kFloat, ops::cuda::Type::kHalf}) {
+    for (const int64_t channels : {1, 3}) {
+      for (const int kernel : {3, 7}) {
+        ops::cuda::StemConvolutionArguments stem{};
+        stem.x_type = x_type;
+        stem.type = ops::cuda::Type::kHalf;
+        stem.batch = 32;
+        stem.channels = channels;
+        stem.outputs = 64;
+        stem.x_height = stem.x_width = stem.height = stem.width = 320;
+        stem.kernel_size = kernel;
+        stem.stride = kernel == 3 ? 1 : 2;
+        EXPECT_TRUE(ops::cuda::can_run_stem_conv2d_mma(stem, &why)) << why;
+        stem.stride = 3;
+        EXPECT_FALSE(ops::cuda::can_run_stem_conv2d_mma(stem, &why));
+        EXPECT_EQ(why, "neither 3x3 with stride 1 nor 7x7 with stride 2");
+      }
+    }
+  }
+  for (const int kernel : {2, 3}) {
+    ops::cuda::MaxPoolArguments pool{};
+    pool.type = ops::cuda::Type::kBFloat16;
+    pool.batch = 32;
+    pool.channels = 64;
+    pool.x_height = pool.x_width = 320;
+    pool.height = pool.width = 160;
+    pool.kernel_size = kernel;
+    pool.stride = 2;
+    pool.padding = kernel / 3;
+    pool.x_is_dense = true;
+    EXPECT_TRUE(ops::cuda::can_run_max_pool2d(pool, &why)) << why;
+    pool.channels = 60;
+    EXPECT_FALSE(ops::cuda::can_run_max_pool2d(pool, &why));
+    EXPECT_EQ(why, "channels not in eights");
+  }
+  for (const auto& [channels, outputs] : {std::pair{64, 32}, {128, 64}, {256, 64}, {512, 64}}) {
+    ops::cuda::ConcatConvolutionArguments transport{};
+    transport.type = ops::cuda::Type::kHalf;
+    transport.batch = 32;
+    transport.height = transport.width = 320;
+    transport.inputs = 1;
+    transport.inputs_are_dense = true;
+    transport.input[0] = {nullptr, channels, channels};
+    transport.groups = 1;
+    transport.group_inputs = channels;
+    transport.group_outputs = outputs;
+    transport.kernel_size = 1;
+    EXPECT_TRUE(ops::cuda::can_run_pointwise_conv2d_mma(transport, &why)) << why;
+    transport.group_outputs = 48;
+    EXPECT_FALSE(ops::cuda::can_run_pointwise_conv2d_mma(transport, &why));
+    EXPECT_EQ(why, "outputs not in thirty-twos");
   }
 }
 
