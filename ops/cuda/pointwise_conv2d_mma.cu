@@ -36,6 +36,12 @@ int shared_bytes(int fragments, int outputs, int slabs) {
   return kStages * fragments * kFragmentPixels * kRowBytes + slabs * outputs * kRowBytes;
 }
 
+/// 64 where their weights fit, else 32.
+int outputs_of_block(const ConcatConvolutionArguments& a) {
+  const int slabs = static_cast<int>(a.group_inputs) / kSlab;
+  return a.group_outputs % 64 == 0 && shared_bytes(2, 64, slabs) <= kMostShared ? 64 : 32;
+}
+
 /// Which slab of which of the block's tiles.
 struct Item {
   int64_t tile;
@@ -182,7 +188,7 @@ cudaError_t choose_tile(const ConcatConvolutionArguments& a, cudaStream_t stream
 
 template <typename T>
 cudaError_t choose_outputs(const ConcatConvolutionArguments& a, cudaStream_t stream) {
-  return a.group_outputs % 64 == 0 ? choose_tile<T, 64>(a, stream) : choose_tile<T, 32>(a, stream);
+  return outputs_of_block(a) == 64 ? choose_tile<T, 64>(a, stream) : choose_tile<T, 32>(a, stream);
 }
 
 int most_shared_of_device() {
@@ -208,9 +214,8 @@ bool can_run_pointwise_conv2d_mma(const ConcatConvolutionArguments& a, std::stri
   if (a.head_weight != nullptr) return no("a head");
   if (a.group_inputs % kSlab != 0) return no("channels not in sixty-fours");
   if (a.group_outputs % 32 != 0 || a.group_outputs > 65535) return no("outputs not in thirty-twos");
-  const int outputs = a.group_outputs % 64 == 0 ? 64 : 32;
   if (a.group_inputs > 4096) return no("more than 4096 channels");
-  const int bytes = shared_bytes(2, outputs, static_cast<int>(a.group_inputs) / kSlab);
+  const int bytes = shared_bytes(2, outputs_of_block(a), static_cast<int>(a.group_inputs) / kSlab);
   if (bytes > kMostShared || bytes + 256 > most_shared_of_device()) {
     return no("more weights than shared memory holds");
   }

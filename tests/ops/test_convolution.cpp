@@ -29,6 +29,12 @@ class ConvolutionOn : public testing::TestWithParam<std::tuple<at::DeviceType, a
     return (at::randn(sizes) / scale).to(options()).contiguous(at::MemoryFormat::ChannelsLast);
   }
 
+  // Whether NaN stays in the windows that it lies in: cuDNN's Winograd kernels spread it further.
+  bool keeps_windows_apart() const {
+    const at::ScalarType type = std::get<1>(GetParam());
+    return std::get<0>(GetParam()) == at::kCPU || type == at::kHalf || type == at::kBFloat16;
+  }
+
   // A result may be as far from float64 as its type's rounding of the inputs' products allows.
   double tolerance() const {
     switch (std::get<1>(GetParam())) {
@@ -84,7 +90,8 @@ const Case kCases[] = {
     {1, 20, 20, 1, {512}, 64, 1, true, false},
     {4, 97, 131, 1, {64}, 32, 1, true, true},  // more tiles than blocks
     {3, 81, 79, 1, {128}, 96, 1, false, true},
-    {1, 13, 9, 1, {2048}, 64, 1, true, false},  // more weights than stay in shared memory
+    {1, 13, 9, 1, {2048}, 64, 1, true, false},
+    {1, 5, 4, 1, {4096}, 64, 1, true, false},  // more weights than stay in shared memory
     {2, 21, 13, 1, {64, 16}, 32, 1, true, false},
     {2, 7, 5, 2, {3, 5}, 6, 3, true, true},   // no kernel takes these channels
     {1, 12, 9, 1, {16}, 16, 5, true, false},  // nor this size
@@ -197,7 +204,11 @@ TEST_P(ConvolutionOn, KeepsWhatIsNotANumber) {
     x.select(1, 5).select(1, 4).select(1, 7).fill_(std::nan(""));
     const at::Tensor result =
         ops::concat_conv2d({x}, weight({32, 64, kernel, kernel}), std::nullopt, 1, /*relu=*/true);
-    EXPECT_EQ(result.isnan().sum().item<int64_t>(), 32 * kernel * kernel);
+    const int64_t found = result.isnan().sum().item<int64_t>();
+    EXPECT_GE(found, 32 * kernel * kernel);
+    if (keeps_windows_apart()) {
+      EXPECT_EQ(found, 32 * kernel * kernel);
+    }
   }
 }
 
@@ -300,7 +311,9 @@ TEST_P(ConvolutionOn, BeginsWithWhatIsNotANumber) {
   const at::Tensor result =
       ops::stem_conv2d(x, weight({64, 3, 3, 3}), std::nullopt, 1, /*relu=*/true);
   const at::Tensor found = result.isnan().cpu();
-  EXPECT_EQ(found.sum().item<int64_t>(), 64 * 9);
+  if (keeps_windows_apart()) {
+    EXPECT_EQ(found.sum().item<int64_t>(), 64 * 9);
+  }
   EXPECT_TRUE(found.narrow(2, 6, 3).narrow(3, 14, 3).all().item<bool>());
 }
 
@@ -328,6 +341,26 @@ TEST_P(ConvolutionOn, PoolsASliceOfABatch) {
   const at::Tensor whole = map({4, 64, 20, 22});
   const at::Tensor x = whole.narrow(0, 1, 2);
   EXPECT_TRUE(at::equal(exactly(ops::max_pool2d(x, 2, 2)), at::max_pool2d(exactly(x), 2, 2)));
+}
+
+// Dense channels_last that begins one element late: no 16-byte accesses.
+TEST_P(ConvolutionOn, TakesMapsThatAreNotAligned) {
+  const at::Tensor x = at::randn({2 * 12 * 10 * 64 + 1}, options())
+                           .narrow(0, 1, 2 * 12 * 10 * 64)
+                           .view({2, 12, 10, 64})
+                           .permute({0, 3, 1, 2});
+  EXPECT_TRUE(at::equal(exactly(ops::max_pool2d(x, 2, 2)), at::max_pool2d(exactly(x), 2, 2)));
+  const at::Tensor w = weight({64, 64, 1, 1});
+  EXPECT_LT(error_of(ops::concat_conv2d({x}, w, std::nullopt, 1, true),
+                     reference({x}, w, std::nullopt, 1, true))
+                .largest,
+            3 * tolerance());
+  const at::Tensor few = x.narrow(1, 5, 3);
+  const at::Tensor first = weight({64, 3, 3, 3});
+  EXPECT_LT(error_of(ops::stem_conv2d(few, first, std::nullopt),
+                     stem_reference(few, first, std::nullopt, 1, false))
+                .largest,
+            3 * tolerance());
 }
 
 std::string type_name(const testing::TestParamInfo<ConvolutionOn::ParamType>& info) {

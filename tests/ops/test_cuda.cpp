@@ -197,7 +197,8 @@ TEST_F(Cuda, TheNetworksShapesHaveKernels) {
     EXPECT_FALSE(ops::cuda::can_run_max_pool2d(pool, &why));
     EXPECT_EQ(why, "channels not in eights");
   }
-  for (const auto& [channels, outputs] : {std::pair{64, 32}, {128, 64}, {256, 64}, {512, 64}}) {
+  for (const auto& [channels, outputs] :
+       {std::pair{64, 32}, {128, 64}, {256, 64}, {512, 64}, {1024, 64}, {2048, 64}}) {
     ops::cuda::ConcatConvolutionArguments transport{};
     transport.type = ops::cuda::Type::kHalf;
     transport.batch = 32;
