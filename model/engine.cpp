@@ -4,7 +4,6 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "hdfnet/error.h"
@@ -72,24 +71,12 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
   }
-  // TO BE MEASURED: which of these pay. HDFNET_TRY=in_place,transport,decoder,streams,stem,pool,
-  // joined_trans,stage_end
-  const char* text = std::getenv("HDFNET_TRY");
-  const std::string wanted =
-      text != nullptr ? text
-                      : "in_place,transport,decoder,streams,stem,pool,joined_trans,stage_end";
-  const auto on = [&](const char* word) { return wanted.find(word) != std::string::npos; };
   if (backend.half_on_cuda()) {
-    backend.read_in_place = on("in_place");
-    backend.transport_in_place = on("transport");
-    backend.decoder_in_place = on("decoder");
-    backend.joined_transport = on("joined_trans");
-    backend.stem_in_place = on("stem");
-    backend.pool_values_only = on("pool");
-    if (on("bench")) at::globalContext().setBenchmarkCuDNN(true);
-    if (on("benchall")) at::globalContext().setBenchmarkLimitCuDNN(0);
-    if (on("streams")) backend.two_streams_up_to = 4;
-    backend.stage_end_in_place = on("stage_end");
+    backend.read_in_place = backend.transport_in_place = backend.decoder_in_place = true;
+    backend.joined_transport = backend.stem_in_place = backend.pool_values_only = true;
+    backend.stage_end_in_place = true;
+    // Larger batches fill the card with one stream.
+    backend.two_streams_up_to = 4;
   }
   return backend;
 }
