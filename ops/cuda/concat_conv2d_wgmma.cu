@@ -140,7 +140,7 @@ template <typename T, int kOutputs, bool kResident, bool kFull, bool kPool, int 
 __global__ void __launch_bounds__(kThreads, 1)
     concat_conv2d_wgmma(const __grid_constant__ ConcatConvolutionArguments a,
                         const __grid_constant__ TensorMaps maps, const Plan plan) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
   extern __shared__ unsigned char raw[];
   unsigned char* const shared =
       raw + (kAlignment - shared_address(raw) % kAlignment) % kAlignment;
