@@ -73,11 +73,11 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   }
   if (backend.half_on_cuda()) {
     backend.read_in_place = backend.transport_in_place = backend.decoder_in_place = true;
-    backend.joined_transport = backend.stem_in_place = backend.pool_values_only = true;
-    backend.stage_end_in_place = true;
+    backend.joined_transport = backend.stem_in_place = backend.stage_end_in_place = true;
     // Larger batches fill the card with one stream.
     backend.two_streams_up_to = 4;
   }
+  backend.pool_values_only = device.is_cuda();
   return backend;
 }
 

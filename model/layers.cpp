@@ -54,8 +54,8 @@ at::Tensor pack_for_onednn(const at::Tensor& weight, at::IntArrayRef padding,
 }
 
 // A grouped convolution's weight as a plain one's, zero between groups. At this network's 16 to 80
-// channels a group, cuDNN pads so much that the zeros cost nothing, while its grouped
-// half-precision kernels are several times slower.
+// channels a group, cuDNN pads so much on tensor cores that the zeros cost nothing, while its grouped
+// kernels are several times slower.
 at::Tensor ungroup(const at::Tensor& weight, int64_t groups) {
   const int64_t out = weight.size(0) / groups;
   const int64_t in = weight.size(1);
@@ -133,7 +133,9 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
-  if (backend.half_on_cuda() && options_.groups > 1) {
+  const bool on_tensor_cores =
+      backend.half_on_cuda() || (backend.device.is_cuda() && backend.allow_tf32);
+  if (on_tensor_cores && options_.groups > 1) {
     weight_ = ungroup(weight_, options_.groups);
     options_.groups = 1;
   }
@@ -209,12 +211,23 @@ at::Tensor Convolution::run_cuda(const at::Tensor& x,
   }
   // In float32 cuDNN's fused form takes its TF32 switch from global state; here it is an argument,
   // so that engines of different precisions can run side by side.
-  at::Tensor y =
-      at::cudnn_convolution(x, weight_, padding_, stride_, dilation, options_.groups,
-                            /*benchmark=*/false, /*deterministic=*/false, backend_.allow_tf32);
-  y.add_(bias_.view({1, -1, 1, 1}));
-  if (other) y.add_(*other);
-  return options_.relu ? y.relu_() : y;
+  const auto convolve = [&](const at::Tensor& maps, const at::Tensor& weight) {
+    return at::cudnn_convolution(maps, weight, padding_, stride_, dilation, /*groups=*/1,
+                                 /*benchmark=*/false, /*deterministic=*/false,
+                                 backend_.allow_tf32);
+  };
+  at::Tensor y;
+  if (options_.groups == 1) {
+    y = convolve(x, weight_);
+  } else {
+    // cuDNN's grouped float32 kernels are several times slower than a call for each group.
+    const std::vector<at::Tensor> maps = x.chunk(options_.groups, 1);
+    const std::vector<at::Tensor> weights = weight_.chunk(options_.groups, 0);
+    std::vector<at::Tensor> parts;
+    for (size_t g = 0; g < maps.size(); ++g) parts.push_back(convolve(maps[g], weights[g]));
+    y = at::cat(parts, 1);
+  }
+  return ops::bias_relu_(y, bias_, other, options_.relu);
 }
 
 at::Tensor Convolution::operator()(const at::Tensor& x, ModuleCost* cost) const {

@@ -80,6 +80,14 @@ at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::
   return op.call(x, weight, bias, head_weight, head_bias);
 }
 
+at::Tensor& bias_relu_(at::Tensor& y, const at::Tensor& bias,
+                       const std::optional<at::Tensor>& other, bool relu) {
+  static const auto op =
+      find<at::Tensor&(at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, bool)>(
+          "hdfnet::bias_relu_");
+  return op.call(y, bias, other, relu);
+}
+
 at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y) {
   static const auto op =
       find<at::Tensor(const at::Tensor&, const at::Tensor&)>("hdfnet::upsample_add");

@@ -1,5 +1,6 @@
 #include "common/check_convolution.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
 namespace hdfnet::ops {
@@ -97,6 +98,21 @@ void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::
   check_same(op, "bias", bias, x);
   check_same(op, "head_weight", head_weight, x);
   check_same(op, "head_bias", head_bias, x);
+}
+
+void check_bias_relu(const at::Tensor& y, const at::Tensor& bias,
+                     const std::optional<at::Tensor>& other) {
+  const char* op = "hdfnet::bias_relu_";
+  check_map(op, "y", y);
+  TORCH_CHECK(bias.sizes() == at::IntArrayRef({y.size(1)}), op, ": bias must be (", y.size(1),
+              "), found ", bias.sizes());
+  check_same(op, "bias", bias, y);
+  TORCH_CHECK(!(at::GradMode::is_enabled() && y.requires_grad()), op,
+              ": y must not need a gradient: it is overwritten");
+  if (!other.has_value() || !other->defined()) return;
+  TORCH_CHECK(other->sizes() == y.sizes(), op, ": other must be ", y.sizes(), " as y, found ",
+              other->sizes());
+  check_same(op, "other", *other, y);
 }
 
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y) {

@@ -16,6 +16,8 @@ void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
                        const std::optional<at::Tensor>& side_bias);
 void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias);
+void check_bias_relu(const at::Tensor& y, const at::Tensor& bias,
+                     const std::optional<at::Tensor>& other);
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y);
 void check_stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, int64_t stride);

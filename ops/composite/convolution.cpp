@@ -60,6 +60,14 @@ at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
   return at::sigmoid(logits.to(type).contiguous());
 }
 
+at::Tensor& bias_relu_composite(at::Tensor& y, const at::Tensor& bias,
+                                const std::optional<at::Tensor>& other, bool relu) {
+  check_bias_relu(y, bias, other);
+  y.add_(bias.view({1, -1, 1, 1}));
+  if (other.has_value() && other->defined()) y.add_(*other);
+  return relu ? y.relu_() : y;
+}
+
 at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y) {
   check_upsample_add(x, y);
   const at::Tensor up = x.sizes() == y.sizes() ? x
@@ -155,6 +163,7 @@ void register_composite_convolution(Registration& registration) {
     library.impl("concat_conv2d", &concat_conv2d_composite);
     library.impl("conv2d_pool", &conv2d_pool_composite);
     library.impl("conv2d_head", &conv2d_head_composite);
+    library.impl("bias_relu_", &bias_relu_composite);
     library.impl("upsample_add", &upsample_add_composite);
     library.impl("stem_conv2d", &stem_conv2d_composite);
     library.impl("max_pool2d", &max_pool2d_composite);

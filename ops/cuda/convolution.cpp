@@ -3,9 +3,12 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
+
 #include "common/check_convolution.h"
 #include "composite/convolution.h"
 #include "cuda/arguments_from_tensors.h"
+#include "cuda/bias_relu_arguments.h"
 #include "cuda/check_launch.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/max_pool2d_arguments.h"
@@ -213,10 +216,38 @@ at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
   return result;
 }
 
+at::Tensor& bias_relu_cuda(at::Tensor& y, const at::Tensor& bias,
+                           const std::optional<at::Tensor>& other, bool relu) {
+  check_bias_relu(y, bias, other);
+  const auto layout = y.suggest_memory_format();
+  const bool with_other = other.has_value() && other->defined();
+  const bool dense = y.is_contiguous(layout) && bias.is_contiguous() &&
+                     (!with_other || other->is_contiguous(layout));
+  // Blocks of a launch are counted in 32 bits.
+  const bool huge = y.numel() / std::max<int64_t>(y.size(0), 1) >= int64_t{1} << 38;
+  if (y.scalar_type() != at::kFloat || !dense || huge) {
+    return bias_relu_composite(y, bias, other, relu);
+  }
+  if (y.numel() == 0) return y;
+  const c10::cuda::CUDAGuard guard(y.device());
+  cuda::BiasReluArguments a{};
+  a.y = y.mutable_data_ptr<float>();
+  a.bias = bias.const_data_ptr<float>();
+  if (with_other) a.other = other->const_data_ptr<float>();
+  a.batch = y.size(0);
+  a.channels = y.size(1);
+  a.pixels = y.size(2) * y.size(3);
+  a.planar = layout == at::MemoryFormat::Contiguous;
+  a.relu = relu;
+  cuda::check_launch("hdfnet::bias_relu_",
+                     cuda::launch_bias_relu(a, c10::cuda::getCurrentCUDAStream().stream()));
+  return y;
+}
+
 at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t stride,
                            int64_t padding) {
   check_max_pool2d(x, kernel_size, stride, padding);
-  if (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16) {
+  if (x.scalar_type() == at::kDouble) {
     return max_pool2d_composite(x, kernel_size, stride, padding);
   }
   const c10::cuda::CUDAGuard guard(x.device());
@@ -232,12 +263,14 @@ at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t str
   arguments.kernel_size = static_cast<int>(kernel_size);
   arguments.stride = static_cast<int>(stride);
   arguments.padding = static_cast<int>(padding);
-  arguments.x_is_dense = x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  const auto layout = x.suggest_memory_format();
+  arguments.x_is_dense = x.is_contiguous(layout);
+  arguments.planar = layout == at::MemoryFormat::Contiguous;
   if (!cuda::can_run_max_pool2d(arguments, nullptr)) {
     return max_pool2d_composite(x, kernel_size, stride, padding);
   }
   at::Tensor result = at::empty({x.size(0), x.size(1), arguments.height, arguments.width},
-                                x.options().memory_format(at::MemoryFormat::ChannelsLast));
+                                x.options().memory_format(layout));
   if (result.numel() == 0) return result;
   arguments.out = result.mutable_data_ptr();
   cuda::check_launch(
@@ -266,6 +299,7 @@ void register_cuda_convolution(Registration& registration) {
   library.impl("concat_conv2d", &concat_conv2d_cuda);
   library.impl("conv2d_pool", &conv2d_pool_cuda);
   library.impl("conv2d_head", &conv2d_head_cuda);
+  library.impl("bias_relu_", &bias_relu_cuda);
   library.impl("upsample_add", &upsample_add_cuda);
   library.impl("stem_conv2d", &stem_conv2d_cuda);
   library.impl("max_pool2d", &max_pool2d_cuda);

@@ -212,6 +212,29 @@ TEST_P(ConvolutionOn, KeepsWhatIsNotANumber) {
   }
 }
 
+TEST_P(ConvolutionOn, AddsBiasAndOtherInPlace) {
+  for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    for (const std::vector<int64_t>& sizes :
+         {std::vector<int64_t>{2, 64, 12, 10}, {3, 5, 7, 9}, {1, 4, 1, 1}, {2, 6, 5, 8}}) {
+      const at::Tensor bias = at::randn({sizes[1]}).to(options());
+      for (const bool with_other : {false, true}) {
+        for (const bool relu : {false, true}) {
+          at::Tensor y = at::randn(sizes).to(options()).contiguous(layout);
+          y.flatten()[3] = std::numeric_limits<double>::quiet_NaN();
+          std::optional<at::Tensor> other;
+          if (with_other) other = at::randn(sizes).to(options()).contiguous(layout);
+          at::Tensor expected = y + bias.view({1, -1, 1, 1});
+          if (other) expected = expected + *other;
+          if (relu) expected = at::relu(expected);
+          at::Tensor& result = ops::bias_relu_(y, bias, other, relu);
+          EXPECT_EQ(&result, &y);
+          EXPECT_TRUE(at::allclose(y, expected, 0, 0, /*equal_nan=*/true)) << y.sizes();
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ConvolutionOn, EndsInOneMap) {
   for (const int64_t outputs : {32, 64, 20}) {
     const at::Tensor x = map({2, 32, 37, 50});
@@ -416,6 +439,16 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
          ops::conv2d_pool({at::rand({1, 32, 1, 8})}, w, std::nullopt);
        }),
        "at least 2 x 2 pixels, found [1, 32, 1, 8]");
+  says(error([&] {
+         at::Tensor y = at::rand({1, 32, 8, 8});
+         ops::bias_relu_(y, at::rand({31}));
+       }),
+       "bias must be (32), found [31]");
+  says(error([&] {
+         at::Tensor y = at::rand({1, 32, 8, 8}).requires_grad_();
+         ops::bias_relu_(y, at::rand({32}));
+       }),
+       "y must not need a gradient");
   says(error([&] { ops::upsample_add(at::rand({1, 3, 4, 4}), x); }), "x must be (1, 32, h, w)");
   says(error([&] {
          ops::stem_conv2d(at::rand({1, 3, 8, 8}), w, std::nullopt);

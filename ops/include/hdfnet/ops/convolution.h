@@ -87,6 +87,15 @@ at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, int64_t stride = 1,
                        bool relu = false);
 
+/// y = [relu](y + bias [+ other]), in place and in one pass: for convolutions whose library cannot.
+///
+/// y       (N, C, H, W), needing no gradient
+/// bias    (C)
+/// other   as y, or none
+/// returns y
+at::Tensor& bias_relu_(at::Tensor& y, const at::Tensor& bias,
+                       const std::optional<at::Tensor>& other = std::nullopt, bool relu = true);
+
 /// at::max_pool2d, dilation 1, without the indices that it stores for a gradient.
 ///
 /// x       (N, C, H, W)
@@ -94,8 +103,8 @@ at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
 /// returns (N, C, (H + 2 * padding - kernel_size) / stride + 1, the same of W), in channels_last
 ///         where x is, else contiguous
 ///
-/// On CUDA, fp16 and bf16 in channels_last with channels in eights, 2x2 without padding or 3x3 with
-/// padding 1, and stride 2 run as one kernel; everything else, and calls that need a gradient, as
+/// On CUDA, 2x2 without padding or 3x3 with padding 1, and stride 2 run as one kernel: fp16 and bf16
+/// in channels_last with channels in eights, float32 in either layout, channels_last in fours; everything else, and calls that need a gradient, as
 /// at::max_pool2d. NaN wins over every number in both.
 at::Tensor max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride,
                       int64_t padding = 0);
