@@ -1,12 +1,15 @@
 """Times the reference network as PyTorch users run it, beside the engine's figures.
 
     .venv/bin/python weights/network_peers.py [--device cuda] [--precision fp16] [--batch 1,32] [--size 320]
-        [--who eager,graph,frozen,compile] [--engine build/bin/hdfnet-bench] [--json FILE]
+        [--who eager,graph,frozen,compile] [--engine build/bin/hdfnet-bench] [--random] [--turns FILE]
+        [--json FILE]
 
 who: eager; graph (eager in a CUDA graph); frozen (TorchScript, scripted and frozen); compile
-(torch.compile, mode="reduce-overhead" on CUDA; takes minutes). Weights are made by the golden rule. On CUDA
-and in half precision everything is channels_last. With --engine, `hdfnet-bench network` is run on the same
-weights right before, so that one run on one device holds all that is compared.
+(torch.compile, mode="reduce-overhead" on CUDA; takes minutes). Weights are made by the golden rule. In
+half precision everything is channels_last. With --engine, `hdfnet-bench network` is run on the same
+weights right before, so that one run on one device holds all that is compared. --random takes PyTorch's
+initial weights in place of the golden rule's, which take long to make. Processes that name the same file in
+--turns compile at the same time and time one after the other.
 
 Medians with the 5th and 95th percentile, in microseconds: CUDA events between device-synchronised calls, or
 the monotonic clock on the CPU. Each result is compared with eager float32.
@@ -15,6 +18,8 @@ the monotonic clock on the CPU. Each result is compared with eager float32.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import subprocess
 import sys
@@ -34,8 +39,11 @@ TYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "b
 Forward = Callable[[Tensor, Tensor], Tensor]
 
 
-def model(variant: str) -> torch.nn.Module:
+def model(variant: str, random: bool) -> torch.nn.Module:
+    torch.manual_seed(0)
     network = hdfnet.build(variant).eval()
+    if random:
+        return network
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     network.load_state_dict(golden_rule.state_dict(shapes, variant))
     return network
@@ -79,6 +87,17 @@ def form(who: str, network: torch.nn.Module) -> Forward:
     raise SystemExit(f"--who: {who} is none of eager, graph, frozen and compile")
 
 
+@contextlib.contextmanager
+def turn(path: str | None):
+    """Holds the file's lock."""
+    if path is None:
+        yield
+        return
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def microseconds(call: Callable[[], object], device: torch.device, repeats: int) -> List[float]:
     for _ in range(3):
         call()
@@ -103,7 +122,7 @@ def measure(who: str, options: argparse.Namespace, precision: str, batch: int, s
             network: torch.nn.Module) -> dict:
     device = torch.device(options.device)
     kind = dict(device=device, dtype=TYPES[precision])
-    channels_last = device.type == "cuda" or precision in ("fp16", "bf16")
+    channels_last = precision in ("fp16", "bf16")
     rgb, depth = torch.rand(batch, 3, side, side, **kind), torch.rand(batch, 1, side, side, **kind)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     network = network.to(**kind)
@@ -115,10 +134,13 @@ def measure(who: str, options: argparse.Namespace, precision: str, batch: int, s
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with torch.inference_mode() if who != "compile" else torch.no_grad():
-        times = microseconds(lambda: forward(rgb, depth), device, options.repeat)
+        for _ in range(3):
+            forward(rgb, depth)
+        with turn(options.turns):
+            times = microseconds(lambda: forward(rgb, depth), device, options.repeat)
         result = forward(rgb, depth).float().cpu()
     peak = torch.cuda.max_memory_allocated() / 1e6 if device.type == "cuda" else None
-    exact = model(options.variant)
+    exact = model(options.variant, options.random)
     with torch.inference_mode():
         few = min(batch, 2)
         difference = (exact(rgb[:few].float().cpu().contiguous(), depth[:few].float().cpu().contiguous())
@@ -130,14 +152,20 @@ def measure(who: str, options: argparse.Namespace, precision: str, batch: int, s
 
 
 def engine_rows(options: argparse.Namespace, folder: str) -> List[dict]:
-    archive, output = Path(folder) / "rule.pt", Path(folder) / "engine.json"
+    archive, output = Path(folder) / "weights.pt", Path(folder) / "engine.json"
     export = Path(__file__).resolve().parent / "export.py"
-    subprocess.run([sys.executable, str(export), "--golden-rule", "--variant", options.variant, "--out",
+    source = ["--golden-rule"]
+    if options.random:
+        checkpoint = Path(folder) / "random.pth"
+        torch.save(model(options.variant, random=True).state_dict(), checkpoint)
+        source = ["--checkpoint", str(checkpoint)]
+    subprocess.run([sys.executable, str(export), *source, "--variant", options.variant, "--out",
                     str(archive)], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([options.engine, "network", "--weights", str(archive), "--device", options.device,
-                    "--precision", options.precision, "--batch", options.batch, "--size", options.size,
-                    "--repeat", str(options.repeat), "--who", "engine", "--format", "json", "--output",
-                    str(output)], check=True)
+    with turn(options.turns):
+        subprocess.run([options.engine, "network", "--weights", str(archive), "--device", options.device,
+                        "--precision", *options.precision.split(","), "--batch", *options.batch.split(","),
+                        "--size", *options.size.split(","), "--repeat", str(options.repeat), "--who", "engine",
+                        "--format", "json", "--output", str(output)], check=True)
     rows = json.loads(output.read_text())["rows"]
     return [{"variant": options.variant, **{key: row[key] for key in ("who", "precision", "batch", "side", "us", "p5", "p95",
                                                                       "images/s", "peak MB",
@@ -154,6 +182,8 @@ def main() -> None:
     parser.add_argument("--who", default="eager,graph,frozen" if torch.cuda.is_available() else "eager,frozen")
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--engine", help="hdfnet-bench, to be run on the same weights first")
+    parser.add_argument("--random", action="store_true", help="PyTorch's initial weights")
+    parser.add_argument("--turns", metavar="FILE", help="time one after the other with those that name it")
     parser.add_argument("--json", help="also write the rows to this file")
     options = parser.parse_args()
     rows: List[dict] = []
@@ -166,7 +196,8 @@ def main() -> None:
         for side in map(int, options.size.split(",")):
             for batch in map(int, options.batch.split(",")):
                 for who in options.who.split(","):
-                    rows.append(measure(who, options, precision, batch, side, model(options.variant)))
+                    rows.append(measure(who, options, precision, batch, side,
+                                            model(options.variant, options.random)))
     device = torch.cuda.get_device_name() if options.device.startswith("cuda") else \
         f"CPU, {torch.get_num_threads()} threads"
     print(f"torch {torch.__version__}, {device}")
