@@ -263,6 +263,11 @@ at::Tensor StemConvolution::operator()(const at::Tensor& x, ModuleCost* cost) co
   return y;
 }
 
+bool joins_pointwise(const Affine& affine, const Backend& backend) {
+  constexpr int64_t kMostChannels = 256;
+  return backend.joined_transport && affine.weight.size(1) <= kMostChannels;
+}
+
 JoinedConvolution::JoinedConvolution(const Affine& affine, const ConvolutionOptions& options,
                                      const Backend& backend)
     : options_(options),

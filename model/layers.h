@@ -25,7 +25,7 @@ struct Backend {
   bool read_in_place = false;
   bool transport_in_place = false;  ///< also in the dense layers of the transport
   bool decoder_in_place = false;    ///< and the decoder's convolutions
-  bool joined_transport = false;    ///< and the 1x1s that lead from an encoder to the decoder
+  bool joined_transport = false;    ///< and 1x1s of up to 256 channels, which memory bounds
   /// The encoders' first convolutions read the float32 inputs (hdfnet::stem_conv2d), which are then
   /// not brought to `dtype` and `memory_format` before.
   bool stem_in_place = false;
@@ -113,6 +113,9 @@ class StemConvolution {
   at::Tensor weight_;
   at::Tensor bias_;
 };
+
+/// Whether this 1x1 runs as a JoinedConvolution: with more channels, cuDNN's is faster.
+bool joins_pointwise(const Affine& affine, const Backend& backend);
 
 /// A convolution of concatenated maps, which are read where they lie. Padding K/2, stride 1.
 class JoinedConvolution {

@@ -46,12 +46,12 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
       depth_encoder_(build_encoder(parameters, architecture, "depth_encoder", backend)),
       classifier_(read_affine(parameters, "classifier"), {}, exact(backend)) {
   for (const int stride : architecture.strides) {
-    transport_.emplace(stride, Convolution(read_affine(parameters, at_stride("trans", stride)), {},
-                                           exact(backend)));
-    if (!backend.joined_transport) continue;
-    joined_transport_.emplace(
-        stride,
-        JoinedConvolution(read_affine(parameters, at_stride("trans", stride)), {}, backend));
+    const Affine affine = read_affine(parameters, at_stride("trans", stride));
+    if (joins_pointwise(affine, backend)) {
+      joined_transport_.emplace(stride, JoinedConvolution(affine, {}, backend));
+    } else {
+      transport_.emplace(stride, Convolution(affine, {}, exact(backend)));
+    }
   }
   for (const int stride : architecture.fusion_strides) {
     fusion_.emplace(stride, DenseTransport(parameters, at_stride("depth_trans", stride), backend));
@@ -80,8 +80,9 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
 at::Tensor Network::transport(int stride, const at::Tensor& x, ModuleObserver* observer) const {
   // Each stage's maps are reduced to 64 channels at once, so that the wide ones can be freed.
   return run(observer, at_stride("trans", stride), [&](ModuleCost* cost) {
-    return backend_.joined_transport ? joined_transport_.at(stride)({x}, cost)
-                                     : transport_.at(stride)(x, cost);
+    const auto joined = joined_transport_.find(stride);
+    return joined != joined_transport_.end() ? joined->second({x}, cost)
+                                             : transport_.at(stride)(x, cost);
   });
 }
 
@@ -145,8 +146,11 @@ at::Tensor Network::merge(int stride, const at::Tensor& previous, const at::Tens
                           ModuleObserver* observer) const {
   return run(observer, at_stride("upconv", stride), [&](ModuleCost* cost) {
     const at::Tensor joined = join(previous, lateral);
-    return backend_.decoder_in_place ? joined_upconv_.at(stride)({joined}, cost)
-                                     : upconv_.at(stride)(joined, cost);
+    const auto in_place = joined_upconv_.find(stride);
+    // At the coarse strides small maps are faster with the vendor's library.
+    const bool pays = in_place != joined_upconv_.end() &&
+                      (stride < kFinestCoarseStride || in_place->second.is_wide({joined}));
+    return pays ? in_place->second({joined}, cost) : upconv_.at(stride)(joined, cost);
   });
 }
 

@@ -45,7 +45,7 @@ class Network {
   std::vector<std::unique_ptr<EncoderStage>> encoder_;
   std::vector<std::unique_ptr<EncoderStage>> depth_encoder_;
   std::map<int, Convolution> transport_;
-  std::map<int, JoinedConvolution> joined_transport_;  ///< where Backend::joined_transport
+  std::map<int, JoinedConvolution> joined_transport_;  ///< or this, where joins_pointwise
   std::map<int, DenseTransport> fusion_;
   std::map<int, std::unique_ptr<Ddpm>> ddpm_;
   std::map<int, Convolution> upconv_;

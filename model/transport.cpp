@@ -8,10 +8,12 @@ namespace hdfnet {
 
 DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
                        const Backend& backend)
-    : down_(read_affine(parameters, name + ".down"), {}, backend),
-      fuse_(basic_conv(parameters, name + ".fuse", backend)) {
-  if (backend.joined_transport) {
-    joined_down_.emplace(read_affine(parameters, name + ".down"), ConvolutionOptions(), backend);
+    : fuse_(basic_conv(parameters, name + ".fuse", backend)) {
+  const Affine down = read_affine(parameters, name + ".down");
+  if (joins_pointwise(down, backend)) {
+    joined_down_.emplace(down, ConvolutionOptions(), backend);
+  } else {
+    down_ = {down, {}, backend};
   }
   ConvolutionOptions relu;
   relu.relu = true;

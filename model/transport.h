@@ -15,7 +15,7 @@ class DenseLayer {
 
  private:
   Convolution down_;
-  std::optional<JoinedConvolution> joined_down_;  ///< where Backend::joined_transport
+  std::optional<JoinedConvolution> joined_down_;  ///< in the place of down_ where joins_pointwise
   std::vector<Convolution> dense_;
   std::vector<JoinedConvolution> joined_dense_;  ///< the same, for large maps
   Convolution fuse_;
