@@ -41,6 +41,19 @@ constexpr int kSource = 64;               // channels of y; fewer are filled up 
 constexpr int kSharedLimit = 200 * 1024;  // of a block; can_run also asks the device
 constexpr int kSharedReserved = 1024;     // by the driver, for each block
 
+/// How a block gets its weights and y.
+enum class Mode {
+  kWalk,    // a block walks over the groups of channels; weights are copied for each
+  kSplit,   // a block has one group and keeps its weights; y straight to registers
+  kStaged,  // the same, y and x by 16-byte copies through shared memory, operands by ldmatrix
+  kSingle,  // as kSplit, with one tile of x and two blocks on a multiprocessor
+  kSingleTall,  // as kSingle, with twice the pixels a warp
+};
+template <Mode kMode>
+inline constexpr int tile_buffers = kMode == Mode::kSingle || kMode == Mode::kSingleTall ? 1 : 2;
+inline constexpr int kStagedWeightPitch = 36;      // words of one mma row
+inline constexpr int kStageWords = 32 * 128 / 4;   // of a warp's y
+
 /// What differs between types: widths, pitches (in 4-byte words) and the mma itself.
 template <typename T>
 struct Traits {
@@ -56,6 +69,11 @@ struct Traits<float> {
   static constexpr int kWeightPitch = 2 * kSourceWords + 16;
   static constexpr int kChunk = 4;
 };
+
+template <typename T>
+__host__ __device__ constexpr int pixel_tiles(Mode mode) {
+  return mode == Mode::kSingleTall ? 4 : Traits<T>::kPixelTiles;
+}
 
 /// Words from one pixel of a channels_last tile to the next: the 4 pixels that a quarter warp reads
 /// at once lie in separate banks.
@@ -74,15 +92,6 @@ template <bool kChannelsLast>
 __device__ __forceinline__ int row_of_channel(int channel) {
   return kChannelsLast ? channel / 2 + channel % 2 * 8 : channel;
 }
-
-/// How a block gets its weights and y.
-enum class Mode {
-  kWalk,    // a block walks over the groups of channels; weights are copied for each
-  kSplit,   // a block has one group and keeps its weights; y straight to registers
-  kStaged,  // the same, y and x by 16-byte copies through shared memory, operands by ldmatrix
-};
-inline constexpr int kStagedWeightPitch = 36;      // words of one mma row
-inline constexpr int kStageWords = 32 * 128 / 4;   // of a warp's y
 
 /// The tile of x in shared memory, in elements (NCHW) and words.
 struct TileLayout {
@@ -254,7 +263,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     generated_filter_mma(const __grid_constant__ GeneratedFilterArguments a,
                          const __grid_constant__ Geometry geometry) {
   using Tr = Traits<T>;
-  constexpr int kTiles = Tr::kPixelTiles;
+  constexpr int kTiles = pixel_tiles<T>(kMode);
+  constexpr int kBuffers = tile_buffers<kMode>;
   constexpr int kPixelPitch = pixel_pitch<T>;
   constexpr int kRowsOfWarp = kTiles / 2;
   constexpr int kInWord = 4 / static_cast<int>(sizeof(T));
@@ -272,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   float* const biases = reinterpret_cast<float*>(weights + (groups == 1 ? 1 : 2) * weight_words);
   unsigned* const tiles = reinterpret_cast<unsigned*>(biases + groups * taps * 32);  // two
   [[maybe_unused]] unsigned* const stage =
-      tiles + 2 * geometry.tile_words + threadIdx.x / 32 * kStageWords;  // kStaged: a warp's y
+      tiles + kBuffers * geometry.tile_words + threadIdx.x / 32 * kStageWords;  // kStaged: a warp's y
 
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -597,7 +607,9 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (!last_group || job + gridDim.x < geometry.tiles) {
         const int next_group = last_group ? 0 : group + 1;
         if (groups > 1) copy_weights(next_group, weights + (buffer ^ 1) * weight_words);
-        copy_tile(next, first_group + next_group, tiles + (buffer ^ 1) * geometry.tile_words);
+        if constexpr (kBuffers == 2) {
+          copy_tile(next, first_group + next_group, tiles + (buffer ^ 1) * geometry.tile_words);
+        }
         if constexpr (kStaged) {
           copy_source(next);
         } else if (last_group && geometry.vector_y) {
@@ -605,7 +617,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
       }
 
-      const unsigned* const tile = tiles + buffer * geometry.tile_words;
+      const unsigned* const tile = tiles + (kBuffers == 2 ? buffer : 0) * geometry.tile_words;
       // Where tap 0 of the warp's first row and this thread's first column and channel lies.
       constexpr int kPairWords = 2 / kInWord;
       const int column_of_thread = pixel_of_column<T, kChannelsLast>(2 * quad);
@@ -723,6 +735,12 @@ __global__ void __launch_bounds__(kThreads, 2)
           }
         }
       }
+      if constexpr (kBuffers == 1) {
+        if (job + gridDim.x < geometry.tiles) {
+          __syncthreads();  // nobody reads the tile any more
+          copy_tile(next, first_group, tiles);
+        }
+      }
     }
   }
 }
@@ -745,21 +763,22 @@ bool writes_channels_last(const GeneratedFilterArguments& a) {
 
 template <typename T>
 TileLayout largest_tile(const GeneratedFilterArguments& a, Mode mode) {
-  return {kWarps * Traits<T>::kPixelTiles / 2, largest_reach(a), writes_channels_last(a),
+  return {kWarps * pixel_tiles<T>(mode) / 2, largest_reach(a), writes_channels_last(a),
           static_cast<int>(sizeof(T)), mode == Mode::kStaged};
 }
 
 template <typename T>
 int64_t shared_bytes(const GeneratedFilterArguments& a, Mode mode) {
   const int64_t taps = a.kernel_size * a.kernel_size;
-  const int64_t tiles = 2 * static_cast<int64_t>(largest_tile<T>(a, mode).words);
+  const bool single = mode == Mode::kSingle || mode == Mode::kSingleTall;
+  const int64_t tiles = (single ? 1 : 2) * static_cast<int64_t>(largest_tile<T>(a, mode).words);
   if (mode == Mode::kStaged) {
     return 4 * (taps * kGroup * kStagedWeightPitch + 2 * kGroup * taps + tiles +
                 kWarps * kStageWords);
   }
-  const int64_t weight_buffers = a.channels == kGroup || mode == Mode::kSplit ? 1 : 2;
+  const int64_t weight_buffers = a.channels == kGroup || mode != Mode::kWalk ? 1 : 2;
   return 4 * (weight_buffers * taps * 8 * Traits<T>::kWeightPitch +
-              2 * (mode == Mode::kSplit ? kGroup : a.channels) * taps + tiles);
+              2 * (mode != Mode::kWalk ? kGroup : a.channels) * taps + tiles);
 }
 
 /// While this is measured: HDFNET_TRY_FILTER's lowest decimal digit is the Mode.
@@ -782,7 +801,7 @@ Geometry geometry_of(const GeneratedFilterArguments& a, Mode mode) {
     return true;
   };
   Geometry geometry{};
-  geometry.tile_rows = kWarps * Traits<T>::kPixelTiles / 2;
+  geometry.tile_rows = kWarps * pixel_tiles<T>(mode) / 2;
   geometry.tiles_down = static_cast<int>((a.height + geometry.tile_rows - 1) / geometry.tile_rows);
   geometry.tiles_across = static_cast<int>((a.width + kTileColumns - 1) / kTileColumns);
   geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
@@ -862,6 +881,12 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   if constexpr (sizeof(T) == 2 && kK == 3) {
     if (wanted == 2 && can_stage<T>(a)) {
       return launch<T, kChannelsLast, kK, Mode::kStaged>(a, stream);
+    }
+  }
+  if constexpr (sizeof(T) == 4 && kK == 3) {
+    if (wanted == 2) return launch<T, kChannelsLast, kK, Mode::kSingle>(a, stream);
+    if (wanted == 3 && shared_bytes<T>(a, Mode::kSingleTall) <= kSharedLimit) {
+      return launch<T, kChannelsLast, kK, Mode::kSingleTall>(a, stream);
     }
   }
   if (wanted >= 1) return launch<T, kChannelsLast, kK, Mode::kSplit>(a, stream);
