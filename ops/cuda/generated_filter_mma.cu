@@ -783,11 +783,8 @@ int64_t shared_bytes(const GeneratedFilterArguments& a, Mode mode) {
 
 /// While this is measured: HDFNET_TRY_FILTER's lowest decimal digit is the Mode.
 int try_filter() {
-  static const int value = [] {
-    const char* const text = std::getenv("HDFNET_TRY_FILTER");
-    return text == nullptr ? 0 : std::atoi(text);
-  }();
-  return value;
+  const char* const text = std::getenv("HDFNET_TRY_FILTER");
+  return text == nullptr ? 0 : std::atoi(text);
 }
 
 template <typename T>
