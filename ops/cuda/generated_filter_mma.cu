@@ -46,6 +46,7 @@ enum class Mode {
   kWalk,    // a block walks over the groups of channels; weights are copied for each
   kSplit,   // a block has one group and keeps its weights; y straight to registers
   kStaged,  // the same, y and x by 16-byte copies through shared memory, operands by ldmatrix
+  kSlim,    // as kStaged, with fewer instructions for the copies and the result
   kSingle,  // as kSplit, with one tile of x and two blocks on a multiprocessor
   kSingleTall,  // as kSingle, with twice the pixels a warp
 };
@@ -272,7 +273,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   constexpr int kChunks = 16 / Tr::kChunk;  // 16-byte accesses to a thread's 16 channels of y
   const int k = kK > 0 ? kK : a.kernel_size;
   const int taps = k * k;
-  constexpr bool kStaged = kMode == Mode::kStaged;
+  constexpr bool kSlim = kMode == Mode::kSlim;
+  constexpr bool kStaged = kMode == Mode::kStaged || kSlim;
   const int groups = kMode == Mode::kWalk ? static_cast<int>(a.channels / kGroup) : 1;
 
   extern __shared__ __align__(16) unsigned shared[];
@@ -339,6 +341,30 @@ __global__ void __launch_bounds__(kThreads, 2)
     const T* const x = static_cast<const T*>(a.x) + place.n * a.x_stride[0] +
                        static_cast<int64_t>(group) * kGroup * geometry.x_c;
     const int first_row = place.down * geometry.tile_rows - reach;
+    if constexpr (kSlim && kChannelsLast) {
+      if (layout.columns <= 32) {  // 64 threads a row: a column and a half of its channels each
+        const int c = static_cast<int>(threadIdx.x) / 2 % 32;
+        const int chunk = static_cast<int>(threadIdx.x) % 2;
+        const int r = static_cast<int>(threadIdx.x) / 64;
+        const int column = place.across * kTileColumns - reach + c;
+        if (c >= layout.columns) return;
+        const bool column_inside = static_cast<unsigned>(column) < static_cast<unsigned>(width);
+        int row = first_row + r;
+        const int end = first_row + layout.rows;
+        const T* from = x + static_cast<int64_t>(row) * geometry.x_h + column * geometry.x_w +
+                        chunk * 8;
+        unsigned* to = tile + (r * layout.columns + c) * kPixelPitch + chunk * 4;
+        const int64_t from_step = int64_t{4} * geometry.x_h;
+        const int to_step = 4 * layout.columns * kPixelPitch;
+#pragma unroll 4
+        for (; row < end; row += 4, from += from_step, to += to_step) {
+          // Not read where it lies outside.
+          copy_async<16>(to, from,
+                         column_inside && static_cast<unsigned>(row) < static_cast<unsigned>(height));
+        }
+        return;
+      }
+    }
     if constexpr (kChannelsLast) {
       // Half a warp takes a row: each lane one 16-byte part of every eighth (float: fourth) pixel.
       constexpr int kChunksOfPixel = kGroup / Tr::kChunk;
@@ -498,7 +524,23 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int column0 = place.across * kTileColumns;
     const T* const image = static_cast<const T*>(a.y) + place.n * a.y_stride[0] +
                            (a.groups == 1 ? 0 : b * a.y_stride[1]);
-    if constexpr (kChannelsLast) {
+    if constexpr (kSlim && kChannelsLast) {
+      const int chunk = lane % 8;
+      const int column = column0 + lane / 8;
+      const bool real = chunk * 8 < source_channels;
+      const T* from = image + static_cast<int64_t>(row0) * geometry.y_h +
+                      static_cast<int64_t>(column) * geometry.y_w + chunk * 8;
+      unsigned* const even = stage + (lane / 8 * 8 + (chunk ^ lane / 8)) * 4;
+      unsigned* const odd = stage + ((lane / 8 + 4) * 8 + (chunk ^ lane / 8 ^ 4)) * 4;
+      const int64_t step = int64_t{4} * geometry.y_w;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (i == 4) from += geometry.y_h - 4 * step;
+        copy_async<16>((i % 2 == 0 ? even : odd) + i / 2 * 8 * 8 * 4, from,
+                       real && row0 + i / 4 < height && column + i % 4 * 4 < width);
+        from += step;
+      }
+    } else if constexpr (kChannelsLast) {
       const int chunk = lane % 8;
       const bool real = chunk * 8 < source_channels;
       const T* const y = image + static_cast<int64_t>(row0) * geometry.y_h +
@@ -698,7 +740,24 @@ __global__ void __launch_bounds__(kThreads, 2)
       const int row0 = place.down * geometry.tile_rows + warp * kRowsOfWarp;
       const int column0 = place.across * kTileColumns + column_of_thread;
       constexpr int kNextColumn = sizeof(T) == 2 && !kChannelsLast ? 1 : 4;
-      for (int copy = 0; copy < (a.concat_input && b == 0 ? 2 : 1); ++copy) {
+      const bool also_copy = a.concat_input && b == 0;
+      if constexpr (kSlim && kChannelsLast) {
+        T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
+                       (a.output_channel + b * a.channels + (first_group + group) * kGroup + 2 * g) +
+                       static_cast<int64_t>(row0) * geometry.out_h +
+                       static_cast<int64_t>(column0) * geometry.out_w;
+        T* const below = out + geometry.out_h;
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {  // columns 4 apart
+          if (column0 + 4 * q >= width) break;
+          const int offset = 4 * q * geometry.out_w;
+          if (row0 < height) store_pair(out + offset, sum[q / 2][q % 2], sum[q / 2][2 + q % 2]);
+          if (row0 + 1 < height) {
+            store_pair(below + offset, sum[2 + q / 2][q % 2], sum[2 + q / 2][2 + q % 2]);
+          }
+        }
+      }
+      for (int copy = kSlim && kChannelsLast ? 1 : 0; copy < (also_copy ? 2 : 1); ++copy) {
         const int64_t channel = (copy == 1 ? 0 : a.output_channel + b * a.channels) +
                                 (first_group + group) * kGroup + (kChannelsLast ? 2 * g : g);
         T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
@@ -764,7 +823,7 @@ bool writes_channels_last(const GeneratedFilterArguments& a) {
 template <typename T>
 TileLayout largest_tile(const GeneratedFilterArguments& a, Mode mode) {
   return {kWarps * pixel_tiles<T>(mode) / 2, largest_reach(a), writes_channels_last(a),
-          static_cast<int>(sizeof(T)), mode == Mode::kStaged};
+          static_cast<int>(sizeof(T)), mode == Mode::kStaged || mode == Mode::kSlim};
 }
 
 template <typename T>
@@ -772,7 +831,7 @@ int64_t shared_bytes(const GeneratedFilterArguments& a, Mode mode) {
   const int64_t taps = a.kernel_size * a.kernel_size;
   const bool single = mode == Mode::kSingle || mode == Mode::kSingleTall;
   const int64_t tiles = (single ? 1 : 2) * static_cast<int64_t>(largest_tile<T>(a, mode).words);
-  if (mode == Mode::kStaged) {
+  if (mode == Mode::kStaged || mode == Mode::kSlim) {
     return 4 * (taps * kGroup * kStagedWeightPitch + 2 * kGroup * taps + tiles +
                 kWarps * kStageWords);
   }
@@ -876,6 +935,9 @@ template <typename T, bool kChannelsLast, int kK>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const int wanted = try_filter() % 10;
   if constexpr (sizeof(T) == 2 && kK == 3) {
+    if (wanted == 3 && can_stage<T>(a)) {
+      return launch<T, kChannelsLast, kK, Mode::kSlim>(a, stream);
+    }
     if (wanted == 2 && can_stage<T>(a)) {
       return launch<T, kChannelsLast, kK, Mode::kStaged>(a, stream);
     }
