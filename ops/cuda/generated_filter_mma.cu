@@ -47,6 +47,7 @@ enum class Mode {
   kSplit,   // a block has one group and keeps its weights; y straight to registers
   kStaged,  // the same, y and x by 16-byte copies through shared memory, operands by ldmatrix
   kSlim,    // as kStaged, with fewer instructions for the copies and the result
+  kPiped,   // as kSlim, each tap's weights read while the one before is computed
   kSingle,  // as kSplit, with one tile of x and two blocks on a multiprocessor
   kSingleTall,  // as kSingle, with twice the pixels a warp
 };
@@ -273,7 +274,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   constexpr int kChunks = 16 / Tr::kChunk;  // 16-byte accesses to a thread's 16 channels of y
   const int k = kK > 0 ? kK : a.kernel_size;
   const int taps = k * k;
-  constexpr bool kSlim = kMode == Mode::kSlim;
+  constexpr bool kPiped = kMode == Mode::kPiped;
+  constexpr bool kSlim = kMode == Mode::kSlim || kPiped;
   constexpr bool kStaged = kMode == Mode::kStaged || kSlim;
   const int groups = kMode == Mode::kWalk ? static_cast<int>(a.channels / kGroup) : 1;
 
@@ -700,8 +702,42 @@ __global__ void __launch_bounds__(kThreads, 2)
           (kStaged ? (lane % 16) * kStagedWeightPitch + lane / 16 * 4
                    : g * Tr::kWeightPitch + quad * 4);
       const float* bias = biases + (group * taps * 8 + g) * 4;
+      if constexpr (kPiped) {
+        constexpr int kSteps = Tr::kSourceWords / 8;
+        unsigned operands[2][kSteps][4];
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) load_matrices<false>(operands[0][s], weight_row + 8 * s);
+#pragma unroll
+        for (int n = 0; n < kK * kK; ++n) {
+          if (n + 1 < kK * kK) {
+#pragma unroll
+            for (int s = 0; s < kSteps; ++s) {
+              load_matrices<false>(operands[(n + 1) % 2][s],
+                                   weight_row + (n + 1) * kGroup * kStagedWeightPitch + 8 * s);
+            }
+          }
+          const float4 start_bits = *reinterpret_cast<const float4*>(bias + 32 * n);
+          float start[4] = {start_bits.x, start_bits.y, start_bits.z, start_bits.w};
+          float tap[kTiles][4];
+#pragma unroll
+          for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+            for (int t = 0; t < kTiles; ++t) {
+              const unsigned operand_b[2] = {source[t][2 * s], source[t][2 * s + 1]};
+              multiply(tap[t], operands[n % 2][s], operand_b, s == 0 ? start : tap[t], T());
+            }
+          }
+#pragma unroll
+          for (int t = 0; t < kTiles; ++t) {
+            float value[4];
+            read_x(n / kK * dilation, n % kK * dilation, t, value);
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
+          }
+        }
+      }
 #pragma unroll 1
-      for (int i = 0; i < k; ++i) {
+      for (int i = 0; i < (kPiped ? 0 : k); ++i) {
 #pragma unroll kColumnsAtOnce
         for (int column = 0; column < k; ++column) {
           const float4 start_bits = *reinterpret_cast<const float4*>(bias);
@@ -820,10 +856,14 @@ bool writes_channels_last(const GeneratedFilterArguments& a) {
   return a.out_stride[1] == 1 && (a.height > 1 || a.width > 1 || a.channels == 1);
 }
 
+constexpr bool is_staged(Mode mode) {
+  return mode == Mode::kStaged || mode == Mode::kSlim || mode == Mode::kPiped;
+}
+
 template <typename T>
 TileLayout largest_tile(const GeneratedFilterArguments& a, Mode mode) {
   return {kWarps * pixel_tiles<T>(mode) / 2, largest_reach(a), writes_channels_last(a),
-          static_cast<int>(sizeof(T)), mode == Mode::kStaged || mode == Mode::kSlim};
+          static_cast<int>(sizeof(T)), is_staged(mode)};
 }
 
 template <typename T>
@@ -831,7 +871,7 @@ int64_t shared_bytes(const GeneratedFilterArguments& a, Mode mode) {
   const int64_t taps = a.kernel_size * a.kernel_size;
   const bool single = mode == Mode::kSingle || mode == Mode::kSingleTall;
   const int64_t tiles = (single ? 1 : 2) * static_cast<int64_t>(largest_tile<T>(a, mode).words);
-  if (mode == Mode::kStaged || mode == Mode::kSlim) {
+  if (is_staged(mode)) {
     return 4 * (taps * kGroup * kStagedWeightPitch + 2 * kGroup * taps + tiles +
                 kWarps * kStageWords);
   }
@@ -935,6 +975,9 @@ template <typename T, bool kChannelsLast, int kK>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const int wanted = try_filter() % 10;
   if constexpr (sizeof(T) == 2 && kK == 3) {
+    if (wanted == 4 && can_stage<T>(a)) {
+      return launch<T, kChannelsLast, kK, Mode::kPiped>(a, stream);
+    }
     if (wanted == 3 && can_stage<T>(a)) {
       return launch<T, kChannelsLast, kK, Mode::kSlim>(a, stream);
     }
