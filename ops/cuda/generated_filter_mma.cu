@@ -5,7 +5,7 @@
 // the accumulator element a thread holds is tap t of the same (channel, pixel) each time: it is
 // multiplied by x at that pixel's neighbour t, added to the thread's sum, and forgotten.
 //
-// - y, operand B: up to 64 channels of a warp's pixels stay in registers across taps and groups.
+// - y, operand B: up to 64 channels of a warp's pixels stay in registers across taps.
 // - weight, operand A: 16 channels' taps lie in shared memory so that one 16-byte access is one
 //   mma's four registers: rows m and m + 8 interleaved word by word. (Reading each row by itself
 //   cost 50 register moves a tap, nearly half of all instructions.)
@@ -15,20 +15,20 @@
 //   thread's two channels are one access. NCHW: one plane a channel, mma row m is channel m, and a
 //   thread's two columns of the result are neighbouring pixels.
 //
-// The order of k (y's channels) within a product is free, so each thread takes 16 neighbouring
-// ones: its share of y (channels_last) is 16-byte accesses, and no ldmatrix is needed.
+// The order of k (y's channels) within a product is free. Read directly, each thread takes 16
+// neighbouring ones: its share of y (channels_last) is 16-byte accesses. Staged (two-byte types,
+// aligned), y comes by 16-byte copies in either format, and ldmatrix hands it and the weights out.
 //
-// Block: 8 warps, a tile of 16 columns x 16 rows (8 rows for float) of one branch. It walks over
-// tiles and groups of 16 channels; while one is computed, the next one's x and weights are on their
-// way to the other half of shared memory (cp.async).
+// Block: 8 warps, tiles of 16 columns x 16 rows (float: 8 or 16 rows) of one branch and one group
+// of 16 channels, whose weights it keeps. While a tile is computed, the next one's x is on its way
+// to the other half of shared memory (cp.async); in float, two blocks of one tile each take turns.
+// The forms, and which call gets which, are can_be_staged and can_be_tall.
 //
 // FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once; the halo
 // and the weights come from the L2. Bound by issue slots, then shared memory and tensor cores.
 // Figures: ops/README.md.
-#include <cstdlib>
-
 #include "cuda/generated_filter_arguments.h"
-#include "cuda/scalar.cuh"
+#include "cuda/generated_filter_operands.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -41,20 +41,18 @@ constexpr int kSource = 64;               // channels of y; fewer are filled up 
 constexpr int kSharedLimit = 200 * 1024;  // of a block; can_run also asks the device
 constexpr int kSharedReserved = 1024;     // by the driver, for each block
 
-/// How a block gets its weights and y.
-enum class Mode {
-  kWalk,    // a block walks over the groups of channels; weights are copied for each
-  kSplit,   // a block has one group and keeps its weights; y straight to registers
-  kStaged,  // the same, y and x by 16-byte copies through shared memory, operands by ldmatrix
-  kSlim,    // as kStaged, with fewer instructions for the copies and the result
-  kPiped,   // as kSlim, each tap's weights read while the one before is computed
-  kSingle,  // as kSplit, with one tile of x and two blocks on a multiprocessor
-  kSingleTall,  // as kSingle, with twice the pixels a warp
+/// How a block gets y, and how much of it.
+enum class Form {
+  kDirect,  // y straight to registers
+  kStaged,  // two-byte types: y and x by 16-byte copies through shared memory, operands by ldmatrix
+  kTall,    // float: as kDirect, with twice the pixels a warp
 };
-template <Mode kMode>
-inline constexpr int tile_buffers = kMode == Mode::kSingle || kMode == Mode::kSingleTall ? 1 : 2;
-inline constexpr int kStagedWeightPitch = 36;      // words of one mma row
-inline constexpr int kStageWords = 32 * 128 / 4;   // of a warp's y
+/// Tiles of x in shared memory. One of float leaves room for two blocks on a multiprocessor: the
+/// other block's arithmetic hides the copy.
+template <typename T>
+inline constexpr int tile_buffers = sizeof(T) == 4 ? 1 : 2;
+inline constexpr int kStagedWeightPitch = 36;     // words of one mma row
+inline constexpr int kStageWords = 32 * 128 / 4;  // of a warp's y
 
 /// What differs between types: widths, pitches (in 4-byte words) and the mma itself.
 template <typename T>
@@ -73,8 +71,8 @@ struct Traits<float> {
 };
 
 template <typename T>
-__host__ __device__ constexpr int pixel_tiles(Mode mode) {
-  return mode == Mode::kSingleTall ? 4 : Traits<T>::kPixelTiles;
+__host__ __device__ constexpr int pixel_tiles(Form form) {
+  return form == Form::kTall ? 4 : Traits<T>::kPixelTiles;
 }
 
 /// Words from one pixel of a channels_last tile to the next: the 4 pixels that a quarter warp reads
@@ -118,126 +116,11 @@ struct TileLayout {
   }
 };
 
-/// Starts copying to shared memory; `real` false gives zeros (the address is not read then).
-template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool real) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int bytes = real ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-                 "r"(bytes)
-                 : "memory");
-  }
-#endif
-}
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-/// Four 8 x 8 matrices of two-byte elements; lane l names row l % 8 of matrix l / 8.
-template <bool kTranspose>
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned* from) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(from));
-  if constexpr (kTranspose) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-  }
-#endif
-}
-
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], const float (&c)[4], __half) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%11,%12,%13};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
-        "f"(c[2]), "f"(c[3]));
-#endif
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], const float (&c)[4],
-                                         __nv_bfloat16) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%11,%12,%13};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
-        "f"(c[2]), "f"(c[3]));
-#endif
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2], const float (&c)[4], float) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%11,%12,%13};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),
-        "f"(c[2]), "f"(c[3]));
-#endif
-}
-
-__device__ __forceinline__ unsigned round_to_tf32(unsigned bits) {
-  unsigned result = bits;
-#if __CUDA_ARCH__ >= 800
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
-#endif
-  return result;
-}
-
-template <typename T>
-__device__ __forceinline__ uint4 as_operand(uint4 bits) {
-  if constexpr (sizeof(T) == 4) {
-    bits.x = round_to_tf32(bits.x);
-    bits.y = round_to_tf32(bits.y);
-    bits.z = round_to_tf32(bits.z);
-    bits.w = round_to_tf32(bits.w);
-  }
-  return bits;
-}
-
-/// Two neighbouring channels.
-__device__ __forceinline__ float2 load_pair(const unsigned* from, __half) {
-  return __half22float2(*reinterpret_cast<const __half2*>(from));
-}
-__device__ __forceinline__ float2 load_pair(const unsigned* from, __nv_bfloat16) {
-  const unsigned bits = *from;
-  return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u));
-}
-__device__ __forceinline__ float2 load_pair(const unsigned* from, float) {
-  return *reinterpret_cast<const float2*>(from);
-}
-
-template <typename T>
-__device__ __forceinline__ void store_pair(T* to, float first, float second) {
-  if constexpr (sizeof(T) == 4) {
-    *reinterpret_cast<float2*>(to) = make_float2(first, second);
-  } else {
-    const T pair[2] = {from_sum<T>(first), from_sum<T>(second)};
-    *reinterpret_cast<unsigned*>(to) = *reinterpret_cast<const unsigned*>(pair);
-  }
-}
-
 struct Geometry {
   int tile_rows;
   int tiles_down, tiles_across;
   unsigned tiles;                          // of the whole batch
-  int parts;                               // blocks that share the groups of a tile
+  int groups;                              // of 16 channels
   int tile_words;                          // of the largest reach
   int across_step, down_step, batch_step;  // a block's walk over the tiles, in tiles and images
   int x_c, x_h, x_w, y_c, y_h, y_w, out_c, out_h, out_w;  // strides within an image
@@ -260,13 +143,13 @@ struct Place {
   }
 };
 
-template <typename T, bool kChannelsLast, int kK, Mode kMode>
+template <typename T, bool kChannelsLast, int kK, Form kForm>
 __global__ void __launch_bounds__(kThreads, 2)
     generated_filter_mma(const __grid_constant__ GeneratedFilterArguments a,
                          const __grid_constant__ Geometry geometry) {
   using Tr = Traits<T>;
-  constexpr int kTiles = pixel_tiles<T>(kMode);
-  constexpr int kBuffers = tile_buffers<kMode>;
+  constexpr int kTiles = pixel_tiles<T>(kForm);
+  constexpr int kBuffers = tile_buffers<T>;
   constexpr int kPixelPitch = pixel_pitch<T>;
   constexpr int kRowsOfWarp = kTiles / 2;
   constexpr int kInWord = 4 / static_cast<int>(sizeof(T));
@@ -274,19 +157,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   constexpr int kChunks = 16 / Tr::kChunk;  // 16-byte accesses to a thread's 16 channels of y
   const int k = kK > 0 ? kK : a.kernel_size;
   const int taps = k * k;
-  constexpr bool kPiped = kMode == Mode::kPiped;
-  constexpr bool kSlim = kMode == Mode::kSlim || kPiped;
-  constexpr bool kStaged = kMode == Mode::kStaged || kSlim;
-  const int groups = kMode == Mode::kWalk ? static_cast<int>(a.channels / kGroup) : 1;
+  constexpr bool kStaged = kForm == Form::kStaged;
 
   extern __shared__ __align__(16) unsigned shared[];
   const int weight_words = taps * (kStaged ? kGroup * kStagedWeightPitch : 8 * Tr::kWeightPitch);
-  unsigned* const weights = shared;  // one or two of [taps][8][kWeightPitch]
-  // [groups][taps][8][4]: rows m, m, m + 8, m + 8
-  float* const biases = reinterpret_cast<float*>(weights + (groups == 1 ? 1 : 2) * weight_words);
-  unsigned* const tiles = reinterpret_cast<unsigned*>(biases + groups * taps * 32);  // two
-  [[maybe_unused]] unsigned* const stage =
-      tiles + kBuffers * geometry.tile_words + threadIdx.x / 32 * kStageWords;  // kStaged: a warp's y
+  unsigned* const weights = shared;  // [taps][8][kWeightPitch] or [taps][16][kStagedWeightPitch]
+  // [taps][8][4]: rows m, m, m + 8, m + 8
+  float* const biases = reinterpret_cast<float*>(weights + weight_words);
+  unsigned* const tiles = reinterpret_cast<unsigned*>(biases + taps * 32);  // kBuffers
+  [[maybe_unused]] unsigned* const stage = tiles + kBuffers * geometry.tile_words +
+                                           threadIdx.x / 32 * kStageWords;  // kStaged: a warp's y
 
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -294,56 +174,54 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int quad = lane % 4;  // share of k; columns 2*quad and 2*quad + 1 of the result
   const int half_warp = threadIdx.x / 16;
   const int half_lane = threadIdx.x % 16;
-  const int b = static_cast<int>(blockIdx.y) / geometry.parts;
-  const int first_group = static_cast<int>(blockIdx.y) % geometry.parts;  // 0 when walking
+  const int b = static_cast<int>(blockIdx.y) / geometry.groups;
+  const int first_channel = static_cast<int>(blockIdx.y) % geometry.groups * kGroup;
   const int dilation = a.dilation[b];
   const int reach = k / 2 * dilation;
   const TileLayout layout(geometry.tile_rows, reach, kChannelsLast, sizeof(T), kStaged);
   const int height = static_cast<int>(a.height);
   const int width = static_cast<int>(a.width);
   const int source_channels = static_cast<int>(a.source_channels);
-  const T* const weight = static_cast<const T*>(a.weight) + b * a.weight_stride[0];
 
-  const auto copy_weights = [&](int group, unsigned* to) {
+  const auto copy_weights = [&] {
+    const T* const rows = static_cast<const T*>(a.weight) + b * a.weight_stride[0] +
+                          static_cast<int64_t>(first_channel) * taps * a.weight_stride[1];
     if constexpr (kStaged) {
       const int chunk = threadIdx.x % 8;
       const bool real = chunk * 8 < source_channels;
-      const T* const from = weight +
-                            static_cast<int64_t>(group) * kGroup * taps * a.weight_stride[1] +
-                            (real ? chunk * 8 : 0);
+      const T* const from = rows + (real ? chunk * 8 : 0);
       for (int row = threadIdx.x / 8; row < taps * kGroup; row += kThreads / 8) {
         const int channel = row / taps;
         const int tap = row - channel * taps;
-        copy_async<16>(to + (tap * kGroup + row_of_channel<kChannelsLast>(channel)) *
-                                kStagedWeightPitch + chunk * 4,
-                       from + row * a.weight_stride[1], real);
+        copy_async<16>(
+            weights + (tap * kGroup + row_of_channel<kChannelsLast>(channel)) * kStagedWeightPitch +
+                chunk * 4,
+            from + row * a.weight_stride[1], real);
       }
-      return;
-    }
-    // Word r of those that thread `quad` holds goes to product r / 2, and there to slot r % 2.
-    const int word = threadIdx.x % Tr::kSourceWords;
-    const int word_quad = sizeof(T) == 4 ? word / 4 % 4 : word / 8;
-    const int r = sizeof(T) == 4 ? word / 16 * 4 + word % 4 : word % 8;
-    to += r / 2 * 16 + word_quad * 4 + r % 2 * 2;
-    const bool real = word * kInWord < source_channels;
-    const T* const from = weight +
-                          static_cast<int64_t>(group) * kGroup * taps * a.weight_stride[1] +
-                          (real ? word * kInWord : 0);
-    for (int row = threadIdx.x / Tr::kSourceWords; row < taps * kGroup;
-         row += kThreads / Tr::kSourceWords) {
-      const int channel = row / taps;
-      const int tap = row - channel * taps;
-      const int mma_row = row_of_channel<kChannelsLast>(channel);
-      copy_async<4>(to + (tap * 8 + mma_row % 8) * Tr::kWeightPitch + mma_row / 8,
-                    from + row * a.weight_stride[1], real);
+    } else {
+      // Word r of those that thread `quad` holds goes to product r / 2, and there to slot r % 2.
+      const int word = threadIdx.x % Tr::kSourceWords;
+      const int word_quad = sizeof(T) == 4 ? word / 4 % 4 : word / 8;
+      const int r = sizeof(T) == 4 ? word / 16 * 4 + word % 4 : word % 8;
+      unsigned* const to = weights + r / 2 * 16 + word_quad * 4 + r % 2 * 2;
+      const bool real = word * kInWord < source_channels;
+      const T* const from = rows + (real ? word * kInWord : 0);
+      for (int row = threadIdx.x / Tr::kSourceWords; row < taps * kGroup;
+           row += kThreads / Tr::kSourceWords) {
+        const int channel = row / taps;
+        const int tap = row - channel * taps;
+        const int mma_row = row_of_channel<kChannelsLast>(channel);
+        copy_async<4>(to + (tap * 8 + mma_row % 8) * Tr::kWeightPitch + mma_row / 8,
+                      from + row * a.weight_stride[1], real);
+      }
     }
   };
 
-  const auto copy_tile = [&](const Place& place, int group, unsigned* tile) {
+  const auto copy_tile = [&](const Place& place, unsigned* tile) {
     const T* const x = static_cast<const T*>(a.x) + place.n * a.x_stride[0] +
-                       static_cast<int64_t>(group) * kGroup * geometry.x_c;
+                       static_cast<int64_t>(first_channel) * geometry.x_c;
     const int first_row = place.down * geometry.tile_rows - reach;
-    if constexpr (kSlim && kChannelsLast) {
+    if constexpr (kStaged && kChannelsLast) {
       if (layout.columns <= 32) {  // 64 threads a row: a column and a half of its channels each
         const int c = static_cast<int>(threadIdx.x) / 2 % 32;
         const int chunk = static_cast<int>(threadIdx.x) % 2;
@@ -353,16 +231,17 @@ __global__ void __launch_bounds__(kThreads, 2)
         const bool column_inside = static_cast<unsigned>(column) < static_cast<unsigned>(width);
         int row = first_row + r;
         const int end = first_row + layout.rows;
-        const T* from = x + static_cast<int64_t>(row) * geometry.x_h + column * geometry.x_w +
-                        chunk * 8;
+        const T* from =
+            x + static_cast<int64_t>(row) * geometry.x_h + column * geometry.x_w + chunk * 8;
         unsigned* to = tile + (r * layout.columns + c) * kPixelPitch + chunk * 4;
         const int64_t from_step = int64_t{4} * geometry.x_h;
         const int to_step = 4 * layout.columns * kPixelPitch;
 #pragma unroll 4
         for (; row < end; row += 4, from += from_step, to += to_step) {
           // Not read where it lies outside.
-          copy_async<16>(to, from,
-                         column_inside && static_cast<unsigned>(row) < static_cast<unsigned>(height));
+          copy_async<16>(
+              to, from,
+              column_inside && static_cast<unsigned>(row) < static_cast<unsigned>(height));
         }
         return;
       }
@@ -526,7 +405,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int column0 = place.across * kTileColumns;
     const T* const image = static_cast<const T*>(a.y) + place.n * a.y_stride[0] +
                            (a.groups == 1 ? 0 : b * a.y_stride[1]);
-    if constexpr (kSlim && kChannelsLast) {
+    if constexpr (kStaged && kChannelsLast) {
       const int chunk = lane % 8;
       const int column = column0 + lane / 8;
       const bool real = chunk * 8 < source_channels;
@@ -542,20 +421,6 @@ __global__ void __launch_bounds__(kThreads, 2)
                        real && row0 + i / 4 < height && column + i % 4 * 4 < width);
         from += step;
       }
-    } else if constexpr (kChannelsLast) {
-      const int chunk = lane % 8;
-      const bool real = chunk * 8 < source_channels;
-      const T* const y = image + static_cast<int64_t>(row0) * geometry.y_h +
-                         static_cast<int64_t>(column0 + lane / 8) * geometry.y_w + chunk * 8;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int p = lane / 8 + 4 * i;  // row i / 4, column p % 16
-        const bool inside =
-            real && row0 + i / 4 < height && column0 + lane / 8 + i % 4 * 4 < width;
-        copy_async<16>(stage + (p * 8 + (chunk ^ p % 8)) * 4,
-                       inside ? y + i / 4 * geometry.y_h + i % 4 * 4 * geometry.y_w : image,
-                       inside);
-      }
     } else {
       const int half = lane % 2;
       const bool column_inside = column0 + half * 8 < width;
@@ -564,13 +429,12 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const int channel = lane / 2 + i % 4 * 16;
-        const bool inside =
-            column_inside && row0 + i / 4 < height && channel < source_channels;
-        copy_async<16>(stage + ((i / 4 * 2 + half) * 64 + channel) * 4,
-                       inside ? y + i / 4 * geometry.y_h +
-                                    static_cast<int64_t>(i % 4 * 16) * geometry.y_c
-                              : image,
-                       inside);
+        const bool inside = column_inside && row0 + i / 4 < height && channel < source_channels;
+        copy_async<16>(
+            stage + ((i / 4 * 2 + half) * 64 + channel) * 4,
+            inside ? y + i / 4 * geometry.y_h + static_cast<int64_t>(i % 4 * 16) * geometry.y_c
+                   : image,
+            inside);
       }
     }
   };
@@ -610,26 +474,25 @@ __global__ void __launch_bounds__(kThreads, 2)
   };
 
   if (blockIdx.x >= geometry.tiles) return;
-  for (int i = threadIdx.x; i < groups * taps * kGroup; i += kThreads) {
+  for (int i = threadIdx.x; i < taps * kGroup; i += kThreads) {
     const int channel = i / taps;
     const int tap = i - channel * taps;
-    const int64_t bias_row = i + static_cast<int64_t>(first_group) * kGroup * taps;
-    const int mma_row = row_of_channel<kChannelsLast>(channel % kGroup);
-    float* const to =
-        biases + ((channel / kGroup * taps + tap) * 8 + mma_row % 8) * 4 + mma_row / 8 * 2;
+    const int64_t row = i + static_cast<int64_t>(first_channel) * taps;
+    const int mma_row = row_of_channel<kChannelsLast>(channel);
+    float* const to = biases + (tap * 8 + mma_row % 8) * 4 + mma_row / 8 * 2;
     to[0] = to[1] =
         a.bias == nullptr
             ? 0.f
-            : to_sum(static_cast<const T*>(a.bias)[b * a.bias_stride[0] + bias_row * a.bias_stride[1]]);
+            : to_sum(static_cast<const T*>(a.bias)[b * a.bias_stride[0] + row * a.bias_stride[1]]);
   }
-  copy_weights(first_group, weights);
+  copy_weights();
   Place place{static_cast<int>(blockIdx.x) % geometry.tiles_across,
               static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
               static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
   Place next = place;
-  copy_tile(place, first_group, tiles);
+  copy_tile(place, tiles);
   if constexpr (kStaged) copy_source(place);
-  if constexpr (kMode != Mode::kWalk && sizeof(T) == 4) {  // round the weights once
+  if constexpr (sizeof(T) == 4) {  // round the weights once
     wait_for_copies();
     __syncthreads();
     for (int i = threadIdx.x; i < weight_words; i += kThreads) {
@@ -638,206 +501,180 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 
   int buffer = 0;
-  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x) {
+  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x, buffer ^= 1) {
     place = next;
     if constexpr (!kStaged) read_source(place);
-    for (int group = 0; group < groups; ++group, buffer ^= 1) {
-      wait_for_copies();
-      __syncthreads();  // this step's x and weights are here, and nobody uses the previous ones any
-                        // more
-      if constexpr (kStaged) take_source();
-      const bool last_group = group + 1 == groups;
-      if (last_group) next.advance(geometry);
-      if (!last_group || job + gridDim.x < geometry.tiles) {
-        const int next_group = last_group ? 0 : group + 1;
-        if (groups > 1) copy_weights(next_group, weights + (buffer ^ 1) * weight_words);
-        if constexpr (kBuffers == 2) {
-          copy_tile(next, first_group + next_group, tiles + (buffer ^ 1) * geometry.tile_words);
-        }
-        if constexpr (kStaged) {
-          copy_source(next);
-        } else if (last_group && geometry.vector_y) {
-          prefetch_source(next);
-        }
+    wait_for_copies();
+    __syncthreads();  // this tile's x (and weights) are here; nobody uses the one before any more
+    if constexpr (kStaged) take_source();
+    next.advance(geometry);
+    if (job + gridDim.x < geometry.tiles) {
+      if constexpr (kBuffers == 2) copy_tile(next, tiles + (buffer ^ 1) * geometry.tile_words);
+      if constexpr (kStaged) {
+        copy_source(next);
+      } else if (geometry.vector_y) {
+        prefetch_source(next);
       }
+    }
 
-      const unsigned* const tile = tiles + (kBuffers == 2 ? buffer : 0) * geometry.tile_words;
-      // Where tap 0 of the warp's first row and this thread's first column and channel lies.
-      constexpr int kPairWords = 2 / kInWord;
-      const int column_of_thread = pixel_of_column<T, kChannelsLast>(2 * quad);
-      const unsigned* const base =
-          tile + (warp * kRowsOfWarp * layout.columns + column_of_thread) * kPixelPitch +
-          g * kPairWords;
-      const T* const plane_base = reinterpret_cast<const T*>(tile) + g * layout.plane_pitch +
-                                  warp * kRowsOfWarp * layout.row_pitch + layout.margin - reach +
-                                  column_of_thread;
-      // x at (down, across) from there for column tile t: this thread's two columns of its first
-      // channel, then of its second.
-      const auto read_x = [&](int down, int across, int t, float(&value)[4]) {
-        if constexpr (kChannelsLast) {
-          const unsigned* const pixel =
-              base + ((down + t / 2) * layout.columns + across + t % 2 * 8) * kPixelPitch;
-          const float2 first = load_pair(pixel, T());
-          const float2 second = load_pair(pixel + 4 * kPixelPitch, T());
-          value[0] = first.x, value[1] = second.x, value[2] = first.y, value[3] = second.y;
+    const unsigned* const tile = tiles + (kBuffers == 2 ? buffer : 0) * geometry.tile_words;
+    // Where tap 0 of the warp's first row and this thread's first column and channel lies.
+    constexpr int kPairWords = 2 / kInWord;
+    const int column_of_thread = pixel_of_column<T, kChannelsLast>(2 * quad);
+    const unsigned* const base =
+        tile + (warp * kRowsOfWarp * layout.columns + column_of_thread) * kPixelPitch +
+        g * kPairWords;
+    const T* const plane_base = reinterpret_cast<const T*>(tile) + g * layout.plane_pitch +
+                                warp * kRowsOfWarp * layout.row_pitch + layout.margin - reach +
+                                column_of_thread;
+    // x at (down, across) from there for column tile t: this thread's two columns of its first
+    // channel, then of its second.
+    const auto read_x = [&](int down, int across, int t, float(&value)[4]) {
+      if constexpr (kChannelsLast) {
+        const unsigned* const pixel =
+            base + ((down + t / 2) * layout.columns + across + t % 2 * 8) * kPixelPitch;
+        const float2 first = load_pair(pixel, T());
+        const float2 second = load_pair(pixel + 4 * kPixelPitch, T());
+        value[0] = first.x, value[1] = second.x, value[2] = first.y, value[3] = second.y;
+      } else {
+        const T* const low = plane_base + (down + t / 2) * layout.row_pitch + across + t % 2 * 8;
+        const T* const high = low + 8 * layout.plane_pitch;
+        if constexpr (sizeof(T) == 4) {
+          value[0] = low[0], value[1] = low[4], value[2] = high[0], value[3] = high[4];
+        } else if ((across - reach) % 2 == 0) {
+          const float2 first = load_pair(reinterpret_cast<const unsigned*>(low), T());
+          const float2 second = load_pair(reinterpret_cast<const unsigned*>(high), T());
+          value[0] = first.x, value[1] = first.y, value[2] = second.x, value[3] = second.y;
         } else {
-          const T* const low = plane_base + (down + t / 2) * layout.row_pitch + across + t % 2 * 8;
-          const T* const high = low + 8 * layout.plane_pitch;
-          if constexpr (sizeof(T) == 4) {
-            value[0] = low[0], value[1] = low[4], value[2] = high[0], value[3] = high[4];
-          } else if ((across - reach) % 2 == 0) {
-            const float2 first = load_pair(reinterpret_cast<const unsigned*>(low), T());
-            const float2 second = load_pair(reinterpret_cast<const unsigned*>(high), T());
-            value[0] = first.x, value[1] = first.y, value[2] = second.x, value[3] = second.y;
-          } else {
-            value[0] = to_sum(low[0]), value[1] = to_sum(low[1]);
-            value[2] = to_sum(high[0]), value[3] = to_sum(high[1]);
-          }
-        }
-      };
-
-      float sum[kTiles][4] = {};
-      const unsigned* weight_row =
-          weights + (groups == 1 ? 0 : buffer) * weight_words +
-          (kStaged ? (lane % 16) * kStagedWeightPitch + lane / 16 * 4
-                   : g * Tr::kWeightPitch + quad * 4);
-      const float* bias = biases + (group * taps * 8 + g) * 4;
-      if constexpr (kPiped) {
-        constexpr int kSteps = Tr::kSourceWords / 8;
-        unsigned operands[2][kSteps][4];
-#pragma unroll
-        for (int s = 0; s < kSteps; ++s) load_matrices<false>(operands[0][s], weight_row + 8 * s);
-#pragma unroll
-        for (int n = 0; n < kK * kK; ++n) {
-          if (n + 1 < kK * kK) {
-#pragma unroll
-            for (int s = 0; s < kSteps; ++s) {
-              load_matrices<false>(operands[(n + 1) % 2][s],
-                                   weight_row + (n + 1) * kGroup * kStagedWeightPitch + 8 * s);
-            }
-          }
-          const float4 start_bits = *reinterpret_cast<const float4*>(bias + 32 * n);
-          float start[4] = {start_bits.x, start_bits.y, start_bits.z, start_bits.w};
-          float tap[kTiles][4];
-#pragma unroll
-          for (int s = 0; s < kSteps; ++s) {
-#pragma unroll
-            for (int t = 0; t < kTiles; ++t) {
-              const unsigned operand_b[2] = {source[t][2 * s], source[t][2 * s + 1]};
-              multiply(tap[t], operands[n % 2][s], operand_b, s == 0 ? start : tap[t], T());
-            }
-          }
-#pragma unroll
-          for (int t = 0; t < kTiles; ++t) {
-            float value[4];
-            read_x(n / kK * dilation, n % kK * dilation, t, value);
-#pragma unroll
-            for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
-          }
+          value[0] = to_sum(low[0]), value[1] = to_sum(low[1]);
+          value[2] = to_sum(high[0]), value[3] = to_sum(high[1]);
         }
       }
+    };
+
+    float sum[kTiles][4] = {};
+    const unsigned* weight_row =
+        weights + (kStaged ? (lane % 16) * kStagedWeightPitch + lane / 16 * 4
+                           : g * Tr::kWeightPitch + quad * 4);
+    const float* bias = biases + g * 4;
 #pragma unroll 1
-      for (int i = 0; i < (kPiped ? 0 : k); ++i) {
+    for (int i = 0; i < k; ++i) {
 #pragma unroll kColumnsAtOnce
-        for (int column = 0; column < k; ++column) {
-          const float4 start_bits = *reinterpret_cast<const float4*>(bias);
-          float start[4] = {start_bits.x, start_bits.y, start_bits.z, start_bits.w};
-          float tap[kTiles][4];
+      for (int column = 0; column < k; ++column) {
+        const float4 start_bits = *reinterpret_cast<const float4*>(bias);
+        float start[4] = {start_bits.x, start_bits.y, start_bits.z, start_bits.w};
+        float tap[kTiles][4];
 #pragma unroll
-          for (int s = 0; s < Tr::kSourceWords / 8; ++s) {
-            unsigned operand_a[4];
-            if constexpr (kStaged) {
-              load_matrices<false>(operand_a, weight_row + 8 * s);
-            } else {
-              uint4 bits = *reinterpret_cast<const uint4*>(weight_row + 16 * s);
-              if constexpr (kMode == Mode::kWalk) bits = as_operand<T>(bits);
-              operand_a[0] = bits.x, operand_a[1] = bits.y;
-              operand_a[2] = bits.z, operand_a[3] = bits.w;
-            }
-#pragma unroll
-            for (int t = 0; t < kTiles; ++t) {
-              const unsigned operand_b[2] = {source[t][2 * s], source[t][2 * s + 1]};
-              multiply(tap[t], operand_a, operand_b, s == 0 ? start : tap[t], T());
-            }
+        for (int s = 0; s < Tr::kSourceWords / 8; ++s) {
+          unsigned operand_a[4];
+          if constexpr (kStaged) {
+            load_matrices<false>(operand_a, weight_row + 8 * s);
+          } else {
+            const uint4 bits = *reinterpret_cast<const uint4*>(weight_row + 16 * s);
+            operand_a[0] = bits.x, operand_a[1] = bits.y;
+            operand_a[2] = bits.z, operand_a[3] = bits.w;
           }
 #pragma unroll
           for (int t = 0; t < kTiles; ++t) {
-            float value[4];
-            read_x(i * dilation, column * dilation, t, value);
-#pragma unroll
-            for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
-          }
-          weight_row += kStaged ? kGroup * kStagedWeightPitch : 8 * Tr::kWeightPitch;
-          bias += 32;
-        }
-      }
-
-      // Write the results; the first branch's blocks also copy x in front of them.
-      const int row0 = place.down * geometry.tile_rows + warp * kRowsOfWarp;
-      const int column0 = place.across * kTileColumns + column_of_thread;
-      constexpr int kNextColumn = sizeof(T) == 2 && !kChannelsLast ? 1 : 4;
-      const bool also_copy = a.concat_input && b == 0;
-      if constexpr (kSlim && kChannelsLast) {
-        T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
-                       (a.output_channel + b * a.channels + (first_group + group) * kGroup + 2 * g) +
-                       static_cast<int64_t>(row0) * geometry.out_h +
-                       static_cast<int64_t>(column0) * geometry.out_w;
-        T* const below = out + geometry.out_h;
-#pragma unroll
-        for (int q = 0; q < 4; ++q) {  // columns 4 apart
-          if (column0 + 4 * q >= width) break;
-          const int offset = 4 * q * geometry.out_w;
-          if (row0 < height) store_pair(out + offset, sum[q / 2][q % 2], sum[q / 2][2 + q % 2]);
-          if (row0 + 1 < height) {
-            store_pair(below + offset, sum[2 + q / 2][q % 2], sum[2 + q / 2][2 + q % 2]);
+            const unsigned operand_b[2] = {source[t][2 * s], source[t][2 * s + 1]};
+            multiply(tap[t], operand_a, operand_b, s == 0 ? start : tap[t], T());
           }
         }
-      }
-      for (int copy = kSlim && kChannelsLast ? 1 : 0; copy < (also_copy ? 2 : 1); ++copy) {
-        const int64_t channel = (copy == 1 ? 0 : a.output_channel + b * a.channels) +
-                                (first_group + group) * kGroup + (kChannelsLast ? 2 * g : g);
-        T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
-                       channel * geometry.out_c + static_cast<int64_t>(row0) * geometry.out_h +
-                       static_cast<int64_t>(column0) * geometry.out_w;
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
-          const int column = column0 + t % 2 * 8;
-          if (row0 + t / 2 >= height) continue;
-          float value[4] = {sum[t][0], sum[t][1], sum[t][2], sum[t][3]};
-          if (copy == 1) read_x(reach, reach, t, value);
-          T* const first = out + t / 2 * geometry.out_h + t % 2 * 8 * geometry.out_w;
-          T* const next_pixel = first + kNextColumn * geometry.out_w;
-          if constexpr (kChannelsLast) {
-            if (column < width) store_pair(first, value[0], value[2]);
-            if (column + kNextColumn < width) store_pair(next_pixel, value[1], value[3]);
-          } else {
-            const int64_t next_channel = int64_t{8} * geometry.out_c;
-            if (sizeof(T) == 2 && geometry.pairs_of_columns) {
-              if (column < width) {
-                store_pair(first, value[0], value[1]);
-                store_pair(first + next_channel, value[2], value[3]);
-              }
-              continue;
-            }
-            if (column < width) {
-              first[0] = from_sum<T>(value[0]);
-              first[next_channel] = from_sum<T>(value[2]);
-            }
-            if (column + kNextColumn < width) {
-              next_pixel[0] = from_sum<T>(value[1]);
-              next_pixel[next_channel] = from_sum<T>(value[3]);
-            }
-          }
+          float value[4];
+          read_x(i * dilation, column * dilation, t, value);
+#pragma unroll
+          for (int v = 0; v < 4; ++v) sum[t][v] = fmaf(tap[t][v], value[v], sum[t][v]);
         }
+        weight_row += kStaged ? kGroup * kStagedWeightPitch : 8 * Tr::kWeightPitch;
+        bias += 32;
       }
-      if constexpr (kBuffers == 1) {
-        if (job + gridDim.x < geometry.tiles) {
-          __syncthreads();  // nobody reads the tile any more
-          copy_tile(next, first_group, tiles);
+    }
+
+    // Write the results; the first branch's blocks also copy x in front of them.
+    const int row0 = place.down * geometry.tile_rows + warp * kRowsOfWarp;
+    const int column0 = place.across * kTileColumns + column_of_thread;
+    constexpr int kNextColumn = sizeof(T) == 2 && !kChannelsLast ? 1 : 4;
+    const bool also_copy = a.concat_input && b == 0;
+    if constexpr (kStaged && kChannelsLast) {
+      T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
+                     (a.output_channel + b * a.channels + first_channel + 2 * g) +
+                     static_cast<int64_t>(row0) * geometry.out_h +
+                     static_cast<int64_t>(column0) * geometry.out_w;
+      T* const below = out + geometry.out_h;
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {  // columns 4 apart
+        if (column0 + 4 * q >= width) break;
+        const int offset = 4 * q * geometry.out_w;
+        if (row0 < height) store_pair(out + offset, sum[q / 2][q % 2], sum[q / 2][2 + q % 2]);
+        if (row0 + 1 < height) {
+          store_pair(below + offset, sum[2 + q / 2][q % 2], sum[2 + q / 2][2 + q % 2]);
         }
       }
     }
+    for (int copy = kStaged && kChannelsLast ? 1 : 0; copy < (also_copy ? 2 : 1); ++copy) {
+      const int64_t channel = (copy == 1 ? 0 : a.output_channel + b * a.channels) + first_channel +
+                              (kChannelsLast ? 2 * g : g);
+      T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] + channel * geometry.out_c +
+                     static_cast<int64_t>(row0) * geometry.out_h +
+                     static_cast<int64_t>(column0) * geometry.out_w;
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        const int column = column0 + t % 2 * 8;
+        if (row0 + t / 2 >= height) continue;
+        float value[4] = {sum[t][0], sum[t][1], sum[t][2], sum[t][3]};
+        if (copy == 1) read_x(reach, reach, t, value);
+        T* const first = out + t / 2 * geometry.out_h + t % 2 * 8 * geometry.out_w;
+        T* const next_pixel = first + kNextColumn * geometry.out_w;
+        if constexpr (kChannelsLast) {
+          if (column < width) store_pair(first, value[0], value[2]);
+          if (column + kNextColumn < width) store_pair(next_pixel, value[1], value[3]);
+        } else {
+          const int64_t next_channel = int64_t{8} * geometry.out_c;
+          if (sizeof(T) == 2 && geometry.pairs_of_columns) {
+            if (column < width) {
+              store_pair(first, value[0], value[1]);
+              store_pair(first + next_channel, value[2], value[3]);
+            }
+            continue;
+          }
+          if (column < width) {
+            first[0] = from_sum<T>(value[0]);
+            first[next_channel] = from_sum<T>(value[2]);
+          }
+          if (column + kNextColumn < width) {
+            next_pixel[0] = from_sum<T>(value[1]);
+            next_pixel[next_channel] = from_sum<T>(value[3]);
+          }
+        }
+      }
+    }
+    if constexpr (kBuffers == 1) {
+      if (job + gridDim.x < geometry.tiles) {
+        __syncthreads();  // nobody reads the tile any more
+        copy_tile(next, tiles);
+      }
+    }
   }
+}
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) {
+    return 0;
+  }
+  return value;
+}
+
+bool fits(int64_t bytes) {
+  return bytes <= kSharedLimit && bytes <= attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+}
+
+bool no(std::string* why, const char* reason) {
+  if (why != nullptr) *why = reason;
+  return false;
 }
 
 bool aligned(const void* pointer, int bytes) {
@@ -856,38 +693,24 @@ bool writes_channels_last(const GeneratedFilterArguments& a) {
   return a.out_stride[1] == 1 && (a.height > 1 || a.width > 1 || a.channels == 1);
 }
 
-constexpr bool is_staged(Mode mode) {
-  return mode == Mode::kStaged || mode == Mode::kSlim || mode == Mode::kPiped;
+template <typename T>
+TileLayout largest_tile(const GeneratedFilterArguments& a, Form form) {
+  return {kWarps * pixel_tiles<T>(form) / 2, largest_reach(a), writes_channels_last(a),
+          static_cast<int>(sizeof(T)), form == Form::kStaged};
 }
 
 template <typename T>
-TileLayout largest_tile(const GeneratedFilterArguments& a, Mode mode) {
-  return {kWarps * pixel_tiles<T>(mode) / 2, largest_reach(a), writes_channels_last(a),
-          static_cast<int>(sizeof(T)), is_staged(mode)};
-}
-
-template <typename T>
-int64_t shared_bytes(const GeneratedFilterArguments& a, Mode mode) {
+int64_t shared_bytes(const GeneratedFilterArguments& a, Form form) {
   const int64_t taps = a.kernel_size * a.kernel_size;
-  const bool single = mode == Mode::kSingle || mode == Mode::kSingleTall;
-  const int64_t tiles = (single ? 1 : 2) * static_cast<int64_t>(largest_tile<T>(a, mode).words);
-  if (is_staged(mode)) {
-    return 4 * (taps * kGroup * kStagedWeightPitch + 2 * kGroup * taps + tiles +
-                kWarps * kStageWords);
-  }
-  const int64_t weight_buffers = a.channels == kGroup || mode != Mode::kWalk ? 1 : 2;
-  return 4 * (weight_buffers * taps * 8 * Traits<T>::kWeightPitch +
-              2 * (mode != Mode::kWalk ? kGroup : a.channels) * taps + tiles);
-}
-
-/// While this is measured: HDFNET_TRY_FILTER's lowest decimal digit is the Mode.
-int try_filter() {
-  const char* const text = std::getenv("HDFNET_TRY_FILTER");
-  return text == nullptr ? 0 : std::atoi(text);
+  const int64_t tiles = tile_buffers<T> * static_cast<int64_t>(largest_tile<T>(a, form).words);
+  const int64_t weights = form == Form::kStaged
+                              ? taps * kGroup * kStagedWeightPitch + kWarps * kStageWords
+                              : taps * 8 * Traits<T>::kWeightPitch;
+  return 4 * (weights + taps * 32 + tiles);
 }
 
 template <typename T>
-Geometry geometry_of(const GeneratedFilterArguments& a, Mode mode) {
+Geometry geometry_of(const GeneratedFilterArguments& a, Form form) {
   constexpr int size = static_cast<int>(sizeof(T));
   constexpr int chunk = Traits<T>::kChunk;
   const auto multiples = [](const int64_t* strides, int count, int skipped, int64_t of) {
@@ -897,13 +720,13 @@ Geometry geometry_of(const GeneratedFilterArguments& a, Mode mode) {
     return true;
   };
   Geometry geometry{};
-  geometry.tile_rows = kWarps * pixel_tiles<T>(mode) / 2;
+  geometry.tile_rows = kWarps * pixel_tiles<T>(form) / 2;
   geometry.tiles_down = static_cast<int>((a.height + geometry.tile_rows - 1) / geometry.tile_rows);
   geometry.tiles_across = static_cast<int>((a.width + kTileColumns - 1) / kTileColumns);
   geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
   geometry.vector_y = a.y_stride[2] == 1 && aligned(a.y, 16) && multiples(a.y_stride, 5, 2, chunk);
-  geometry.tile_words = largest_tile<T>(a, mode).words;
-  geometry.parts = mode == Mode::kWalk ? 1 : static_cast<int>(a.channels / kGroup);
+  geometry.tile_words = largest_tile<T>(a, form).words;
+  geometry.groups = static_cast<int>(a.channels / kGroup);
   geometry.vector_x =
       writes_channels_last(a)
           ? a.x_stride[1] == 1 && aligned(a.x, 16) && multiples(a.x_stride, 4, 1, chunk)
@@ -920,27 +743,44 @@ Geometry geometry_of(const GeneratedFilterArguments& a, Mode mode) {
   return geometry;
 }
 
-/// y and x may be copied 16 bytes at a time, and what that takes fits.
-template <typename T>
-bool can_stage(const GeneratedFilterArguments& a) {
-  const auto multiples = [](const int64_t* strides, int count, int skipped) {
-    for (int i = 0; i < count; ++i) {
-      if (i != skipped && strides[i] % 8 != 0) return false;
-    }
-    return true;
-  };
+/// Two-byte types: x and y go 16 bytes at a time through shared memory. Without it each thread of
+/// an NCHW call reads 64 single halves of y.
+bool can_be_staged(const GeneratedFilterArguments& a, std::string* why) {
   const bool channels_last = writes_channels_last(a);
-  const int unit = channels_last ? 1 : 3;  // the axis whose elements are neighbours
-  return sizeof(T) == 2 && a.x_stride[unit] == 1 && a.y_stride[unit + 1] == 1 &&
-         aligned(a.x, 16) && aligned(a.y, 16) && multiples(a.x_stride, 4, unit) &&
-         multiples(a.y_stride, 5, unit + 1) && (channels_last || a.width % 8 == 0) &&
-         shared_bytes<T>(a, Mode::kStaged) <= kSharedLimit;
+  const int unit = channels_last ? 1 : 3;  // the axis whose elements are to be neighbours
+  if (a.type == Type::kFloat) return no(why, "not a two-byte type");
+  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
+  if (a.x_stride[unit] != 1 || a.y_stride[unit + 1] != 1) {
+    return no(why, "x or y is not in the result's format");
+  }
+  for (int i = 0; i < 5; ++i) {
+    if ((i < 4 && i != unit && a.x_stride[i] % 8 != 0) ||
+        (i != unit + 1 && a.y_stride[i] % 8 != 0)) {
+      return no(why, "strides of x or y are no multiples of 8");
+    }
+  }
+  if (!aligned(a.x, 16) || !aligned(a.y, 16)) return no(why, "x or y is not 16-byte aligned");
+  if (!channels_last && a.width % 8 != 0) return no(why, "width is no multiple of 8");
+  return fits(shared_bytes<__half>(a, Form::kStaged)) ||
+         no(why, "reach of the taps exceeds shared memory");
 }
 
-template <typename T, bool kChannelsLast, int kK, Mode kMode>
+/// TF32: twice the pixels a warp halve the reads of weights, which bound the kernel, and halve the
+/// number of loads of y that blocks can take in turns. So not where y comes from memory: where one
+/// block alone reads it, and whole lines at a time (channels_last).
+bool can_be_tall(const GeneratedFilterArguments& a, std::string* why) {
+  if (a.type != Type::kFloat) return no(why, "not float");
+  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
+  const int64_t readers = a.channels / kGroup * (a.groups == 1 ? a.branches : 1);
+  if (readers == 1 && writes_channels_last(a)) return no(why, "one block alone reads a tile's y");
+  return fits(shared_bytes<float>(a, Form::kTall)) ||
+         no(why, "reach of the taps exceeds shared memory");
+}
+
+template <typename T, bool kChannelsLast, int kK, Form kForm>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
-  const auto kernel = generated_filter_mma<T, kChannelsLast, kK, kMode>;
-  const auto bytes = static_cast<int>(shared_bytes<T>(a, kMode));
+  const auto kernel = generated_filter_mma<T, kChannelsLast, kK, kForm>;
+  const auto bytes = static_cast<int>(shared_bytes<T>(a, kForm));
   int device = 0, multiprocessors = 0, shared_of_multiprocessor = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
@@ -954,10 +794,10 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   }
   if (error != cudaSuccess) return error;
-  Geometry geometry = geometry_of<T>(a, kMode);
+  Geometry geometry = geometry_of<T>(a, kForm);
   // As many blocks as the multiprocessors hold at once, each with an equal share of the tiles.
   const int64_t at_once = shared_of_multiprocessor / (bytes + kSharedReserved) > 1 ? 2 : 1;
-  const int64_t resident = at_once * multiprocessors / (a.branches * geometry.parts);
+  const int64_t resident = at_once * multiprocessors / (a.branches * geometry.groups);
   int64_t across = geometry.tiles;
   if (across > resident && resident > 0) {
     const int64_t rounds = (across + resident - 1) / resident;
@@ -966,33 +806,21 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   geometry.across_step = static_cast<int>(across % geometry.tiles_across);
   geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
   geometry.batch_step = static_cast<int>(across / geometry.tiles_across / geometry.tiles_down);
-  kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(a.branches * geometry.parts)), kThreads, bytes,
-           stream>>>(a, geometry);
+  kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(a.branches * geometry.groups)),
+           kThreads, bytes, stream>>>(a, geometry);
   return cudaGetLastError();
 }
 
 template <typename T, bool kChannelsLast, int kK>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
-  const int wanted = try_filter() % 10;
-  if constexpr (sizeof(T) == 2 && kK == 3) {
-    if (wanted == 4 && can_stage<T>(a)) {
-      return launch<T, kChannelsLast, kK, Mode::kPiped>(a, stream);
-    }
-    if (wanted == 3 && can_stage<T>(a)) {
-      return launch<T, kChannelsLast, kK, Mode::kSlim>(a, stream);
-    }
-    if (wanted == 2 && can_stage<T>(a)) {
-      return launch<T, kChannelsLast, kK, Mode::kStaged>(a, stream);
+  if constexpr (kK == 3) {
+    if constexpr (sizeof(T) == 4) {
+      if (can_be_tall(a, nullptr)) return launch<T, kChannelsLast, kK, Form::kTall>(a, stream);
+    } else if (can_be_staged(a, nullptr)) {
+      return launch<T, kChannelsLast, kK, Form::kStaged>(a, stream);
     }
   }
-  if constexpr (sizeof(T) == 4 && kK == 3) {
-    if (wanted == 2) return launch<T, kChannelsLast, kK, Mode::kSingle>(a, stream);
-    if (wanted == 3 && shared_bytes<T>(a, Mode::kSingleTall) <= kSharedLimit) {
-      return launch<T, kChannelsLast, kK, Mode::kSingleTall>(a, stream);
-    }
-  }
-  if (wanted >= 1) return launch<T, kChannelsLast, kK, Mode::kSplit>(a, stream);
-  return launch<T, kChannelsLast, kK, Mode::kWalk>(a, stream);
+  return launch<T, kChannelsLast, kK, Form::kDirect>(a, stream);
 }
 
 template <typename T>
@@ -1003,51 +831,37 @@ cudaError_t launch_type(const GeneratedFilterArguments& a, cudaStream_t stream) 
   return a.kernel_size == 3 ? launch<T, false, 3>(a, stream) : launch<T, false, 0>(a, stream);
 }
 
-int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) {
-    return 0;
-  }
-  return value;
-}
-
 }  // namespace
 
 bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string* why) {
-  const auto no = [&](const char* reason) {
-    if (why != nullptr) *why = reason;
-    return false;
-  };
-  if (a.type == Type::kDouble) return no("float64");
-  if (a.type == Type::kFloat && !a.allow_tf32) return no("float without TF32");
-  if (a.channels % kGroup != 0) return no("channels of x are no multiple of 16");
+  if (a.type == Type::kDouble) return no(why, "float64");
+  if (a.type == Type::kFloat && !a.allow_tf32) return no(why, "float without TF32");
+  if (a.channels % kGroup != 0) return no(why, "channels of x are no multiple of 16");
   if (a.source_channels > kSource || a.source_channels % 8 != 0) {
-    return no("channels of y are no multiple of 8 up to 64");
+    return no(why, "channels of y are no multiple of 8 up to 64");
   }
   const int64_t chunk = a.type == Type::kFloat ? 4 : 8;
   if (a.weight_stride[2] != 1 || a.weight_stride[1] % chunk != 0 ||
       a.weight_stride[0] % chunk != 0 || !aligned(a.weight, 16)) {
-    return no("rows of weight are not dense and 16-byte aligned");
+    return no(why, "rows of weight are not dense and 16-byte aligned");
   }
   for (int64_t b = 0; b < a.branches; ++b) {
-    if (a.dilation[b] > 64) return no("dilation above 64");
+    if (a.dilation[b] > 64) return no(why, "dilation above 64");
   }
-  if (a.kernel_size > 9) return no("kernel size above 9");
-  const int64_t bytes = a.type == Type::kFloat ? shared_bytes<float>(a, Mode::kWalk)
-                                               : shared_bytes<__half>(a, Mode::kWalk);
-  if (bytes > kSharedLimit || bytes > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) {
-    return no("reach of the taps exceeds shared memory");
-  }
-  if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no("more than 2^31 pixels");
+  if (a.kernel_size > 9) return no(why, "kernel size above 9");
+  const int64_t bytes = a.type == Type::kFloat ? shared_bytes<float>(a, Form::kDirect)
+                                               : shared_bytes<__half>(a, Form::kDirect);
+  if (!fits(bytes)) return no(why, "reach of the taps exceeds shared memory");
+  if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no(why, "more than 2^31 pixels");
   // Offsets of a few pixels or channels are computed in 32 bits.
   constexpr int64_t kLargestStride = int64_t{1} << 26;
   for (const int64_t stride :
        {a.x_stride[1], a.x_stride[2], a.x_stride[3], a.y_stride[2], a.y_stride[3], a.y_stride[4],
         a.out_stride[1], a.out_stride[2], a.out_stride[3]}) {
-    if (stride > kLargestStride) return no("stride within an image above 2^26 elements");
+    if (stride > kLargestStride) return no(why, "stride within an image above 2^26 elements");
   }
-  if (attribute(cudaDevAttrComputeCapabilityMajor) < 8) return no("compute capability below 8.0");
+  if (attribute(cudaDevAttrComputeCapabilityMajor) < 8)
+    return no(why, "compute capability below 8.0");
   return true;
 }
 
