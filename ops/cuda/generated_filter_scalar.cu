@@ -17,10 +17,44 @@ constexpr int kPixels = 2 * kThreads;
 constexpr int kPitch = kPixels + 1;
 constexpr int kRows = 8;
 constexpr int kChannels = 16;  // of a block
-constexpr int kBlock = 16;     // channels of y that are summed on their own first, to lose less
+constexpr int kChain = 8;      // channels of y that are summed one after the other
 
 template <typename Sum>
 inline constexpr int kStage = sizeof(Sum) == 8 ? 32 : 64;
+
+/// total = rows * sources over the first `count` of up to kCount channels of y. Chains of 8 are
+/// added in pairs, so that a tap goes through 7 + 3 roundings of sums, not 64: the largest error of
+/// a small map is the tail of few taps.
+template <int kCount, typename Sum>
+__device__ __forceinline__ void multiply(const Sum* sources, const Sum* rows, int count,
+                                         Sum (&total)[kRows][2]) {
+  if constexpr (kCount > kChain) {
+    constexpr int kHalf = kCount / 2;
+    multiply<kHalf>(sources, rows, count < kHalf ? count : kHalf, total);
+    if (count <= kHalf) return;
+    Sum rest[kRows][2];
+    multiply<kHalf>(sources + kHalf * kPitch, rows + kHalf * kRows, count - kHalf, rest);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      total[i][0] += rest[i][0];
+      total[i][1] += rest[i][1];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) total[i][0] = total[i][1] = 0;
+#pragma unroll 4
+    for (int s = 0; s < count; ++s) {
+      const Sum near = sources[s * kPitch];
+      const Sum far = sources[s * kPitch + kThreads];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const Sum factor = rows[s * kRows + i];
+        total[i][0] += factor * near;
+        total[i][1] += factor * far;
+      }
+    }
+  }
+}
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -106,25 +140,12 @@ __global__ void __launch_bounds__(kThreads)
                 : Sum(0);
       }
       __syncthreads();
-      for (int block = 0; block < count; block += kBlock) {
-        Sum part[kRows][2] = {};
-        const int end = min(block + kBlock, count);
-#pragma unroll 4
-        for (int s = block; s < end; ++s) {
-          const Sum near = sources[s * kPitch + threadIdx.x];
-          const Sum far = sources[s * kPitch + threadIdx.x + kThreads];
+      Sum part[kRows][2];
+      multiply<kSources>(sources + threadIdx.x, rows, count, part);
 #pragma unroll
-          for (int i = 0; i < kRows; ++i) {
-            const Sum factor = rows[s * kRows + i];
-            part[i][0] += factor * near;
-            part[i][1] += factor * far;
-          }
-        }
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          tap[i][0] += part[i][0];
-          tap[i][1] += part[i][1];
-        }
+      for (int i = 0; i < kRows; ++i) {
+        tap[i][0] += part[i][0];
+        tap[i][1] += part[i][1];
       }
     }
 #pragma unroll
