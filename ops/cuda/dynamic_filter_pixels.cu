@@ -10,7 +10,6 @@
 // through the L1. Bytes: (B*K*K + 1 + B) elements a pixel and channel. FLOPs: 2 a tap, nothing
 // beside the bytes. Figures against the copy ceiling: ops/README.md.
 #include <algorithm>
-#include <cstdlib>
 
 #include "cuda/scalar.cuh"
 
@@ -87,7 +86,7 @@ __device__ __forceinline__ void copy_chunk(unsigned* to, const unsigned* from, i
 #endif
 }
 
-template <typename T, int kK, bool kEarly>
+template <typename T, int kK>
 __global__ void __launch_bounds__(kThreads<kK>)
     filter_pixels(const __grid_constant__ FilterArguments a, const __grid_constant__ Divisors by,
                   unsigned units, int chunks) {
@@ -127,45 +126,27 @@ __global__ void __launch_bounds__(kThreads<kK>)
       const int h = static_cast<int>(by.height.split(rest));
       const T* const plane = static_cast<const T*>(a.x) + rest * a.x_stride[0] + c;
       const int dilation = a.dilation[b];
-      if constexpr (kEarly) {
-        // Offsets within an image fit in 32 bits.
-        const int step_h = static_cast<int>(a.x_stride[2]) * dilation;
-        const int step_w = static_cast<int>(a.x_stride[3]) * dilation;
-        int from_row = h * static_cast<int>(a.x_stride[2]) +
-                       w * static_cast<int>(a.x_stride[3]) - kK / 2 * (step_h + step_w);
-        int row = h - kK / 2 * dilation;
+      // Offsets within an image fit in 32 bits.
+      const int step_h = static_cast<int>(a.x_stride[2]) * dilation;
+      const int step_w = static_cast<int>(a.x_stride[3]) * dilation;
+      int from_row = h * static_cast<int>(a.x_stride[2]) + w * static_cast<int>(a.x_stride[3]) -
+                     kK / 2 * (step_h + step_w);
+      int row = h - kK / 2 * dilation;
 #pragma unroll
-        for (int i = 0; i < kK; ++i, row += dilation, from_row += step_h) {
-          const bool row_inside = row >= 0 && row < height;
+      for (int i = 0; i < kK; ++i, row += dilation, from_row += step_h) {
+        const bool row_inside = row >= 0 && row < height;
 #pragma unroll
-          for (int j = 0; j < kK; ++j) {
-            const int column = w + (j - kK / 2) * dilation;
-            values[i * kK + j] = 0;
-            if (row_inside && column >= 0 && column < width) {
-              values[i * kK + j] =
-                  __ldg(reinterpret_cast<const unsigned*>(plane + (from_row + j * step_w)));
-            }
-          }
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < kK; ++i) {
-          const int row = h + (i - kK / 2) * dilation;
-          const bool row_inside = row >= 0 && row < height;
-          const T* const from = plane + row * a.x_stride[2];
-#pragma unroll
-          for (int j = 0; j < kK; ++j) {
-            const int column = w + (j - kK / 2) * dilation;
-            values[i * kK + j] = 0;
-            if (row_inside && column >= 0 && column < width) {
-              values[i * kK + j] =
-                  __ldg(reinterpret_cast<const unsigned*>(from + column * a.x_stride[3]));
-            }
+        for (int j = 0; j < kK; ++j) {
+          const int column = w + (j - kK / 2) * dilation;
+          values[i * kK + j] = 0;
+          if (row_inside && column >= 0 && column < width) {
+            values[i * kK + j] =
+                __ldg(reinterpret_cast<const unsigned*>(plane + (from_row + j * step_w)));
           }
         }
       }
     };
-    if (kEarly && unit < units) read_x();
+    if (unit < units) read_x();
 #if __CUDA_ARCH__ >= 800
     if (chunk + 1 < chunks) {
       asm volatile("cp.async.wait_group 1;" ::: "memory");
@@ -175,7 +156,6 @@ __global__ void __launch_bounds__(kThreads<kK>)
 #endif
     __syncthreads();
     if (unit < units) {
-      if constexpr (!kEarly) read_x();
       const unsigned* const words =
           shared + chunk % 2 * (kChunkUnits * kTaps) + threadIdx.x * kTaps;
 
@@ -219,18 +199,12 @@ int64_t units_of(const FilterArguments& a) {
   return a.batch * a.height * a.width * a.branches * (a.channels / size);
 }
 
-/// While this is measured: HDFNET_TRY_PIXELS 1 asks for x early.
-int try_pixels() {
-  const char* const text = std::getenv("HDFNET_TRY_PIXELS");
-  return text == nullptr ? 0 : std::atoi(text);
-}
-
-template <typename T, int kK, bool kEarly>
+template <typename T, int kK>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   constexpr int kBytes = 2 * kThreads<kK> * kK * kK * 4;
   if (kBytes > 48 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(
-        filter_pixels<T, kK, kEarly>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+        filter_pixels<T, kK>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
     if (error != cudaSuccess) return error;
   }
   const int64_t units = units_of(a);
@@ -240,18 +214,9 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>((all_chunks + chunks - 1) / chunks);
   const Divisors by{Divisor(a.channels / Pack<T>::kSize), Divisor(a.branches), Divisor(a.width),
                     Divisor(a.height)};
-  filter_pixels<T, kK, kEarly><<<blocks, kThreads<kK>, kBytes, stream>>>(
+  filter_pixels<T, kK><<<blocks, kThreads<kK>, kBytes, stream>>>(
       a, by, static_cast<unsigned>(units), static_cast<int>(chunks));
   return cudaGetLastError();
-}
-
-template <typename T, int kK>
-cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
-  const int64_t farthest = (a.height + int64_t{6} * 64) * (a.x_stride[2] + a.x_stride[3]);
-  bool near = farthest + a.width * a.x_stride[3] < (int64_t{1} << 30);
-  for (int64_t b = 0; b < a.branches; ++b) near = near && a.dilation[b] <= 64;
-  return try_pixels() == 1 && near ? launch<T, kK, true>(a, stream)
-                                   : launch<T, kK, false>(a, stream);
 }
 
 template <typename T>
@@ -301,10 +266,18 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
       (a.batch > 1 && a.out_stride[0] != a.height * a.width * out_pixel)) {
     return no("pixels of the result do not follow one another");
   }
+  int64_t reach = 0;
   for (int64_t b = 0; b < a.branches; ++b) {
     if (a.dilation[b] > (1 << 26)) return no("dilation above 2^26");
+    reach = std::max<int64_t>(reach, int64_t{1} * (a.kernel_size / 2 + 1) * a.dilation[b]);
   }
   if (a.height > (1 << 26) || a.width > (1 << 26)) return no("side above 2^26");
+  constexpr int64_t kFarthest = 0x7fffffff;
+  if (a.x_stride[2] > kFarthest / (a.height + reach) ||
+      a.x_stride[3] > kFarthest / (a.width + reach) ||
+      (a.height + reach) * a.x_stride[2] + (a.width + reach) * a.x_stride[3] > kFarthest) {
+    return no("x reaches farther than 2^31 elements");
+  }
   if (units_of(a) > (int64_t{1} << 31)) return no("more than 2^31 results");
   return true;
 }

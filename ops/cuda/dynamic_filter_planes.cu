@@ -9,9 +9,7 @@
 // access is one full line; all rows of taps of a pixel are requested before the first is used. They
 // are used once: they pass by the L1. Bytes: (B*K*K + 1 + B) elements a pixel and channel. FLOPs: 2
 // a tap, nothing beside the bytes. Figures against the copy ceiling: ops/README.md.
-#include <cstdlib>
-
-#include "cuda/scalar.cuh"
+#include "cuda/filter_words.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -29,88 +27,10 @@ struct Tiling {
   int largest_reach;
 };
 
-/// Divides small numbers (both below 2^16) by one that the host knows.
-struct Divisor {
-  unsigned value, reciprocal;
-  explicit Divisor(int divisor)
-      : value(static_cast<unsigned>(divisor)),
-        reciprocal(divisor == 1 ? 0u
-                                : static_cast<unsigned>(((1ull << 32) + divisor - 1) / divisor)) {}
-  __device__ int quotient(int n) const {
-    return value == 1 ? n : static_cast<int>(__umulhi(static_cast<unsigned>(n), reciprocal));
-  }
-};
-
-/// kVector neighbouring elements, moved as one word.
-template <typename T, int kVector>
-struct Word;
-template <typename T>
-struct Word<T, 1> {
-  using Bits = std::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
-  static __device__ void unpack(Bits bits, float (&values)[1]) {
-    values[0] = to_sum(*reinterpret_cast<T*>(&bits));
-  }
-  static __device__ Bits pack(const float (&values)[1]) {
-    const T value = from_sum<T>(values[0]);
-    return *reinterpret_cast<const Bits*>(&value);
-  }
-};
-template <>
-struct Word<__half, 2> {
-  using Bits = unsigned;
-  static __device__ void unpack(Bits bits, float (&values)[2]) {
-    const float2 pair = __half22float2(*reinterpret_cast<__half2*>(&bits));
-    values[0] = pair.x;
-    values[1] = pair.y;
-  }
-  static __device__ Bits pack(const float (&values)[2]) {
-    const __half2 pair = __floats2half2_rn(values[0], values[1]);
-    return *reinterpret_cast<const Bits*>(&pair);
-  }
-};
-template <>
-struct Word<__nv_bfloat16, 2> {
-  using Bits = unsigned;
-  static __device__ void unpack(Bits bits, float (&values)[2]) {
-    values[0] = __uint_as_float(bits << 16);
-    values[1] = __uint_as_float(bits & 0xffff0000u);
-  }
-  static __device__ Bits pack(const float (&values)[2]) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(values[0], values[1]);
-    return *reinterpret_cast<const Bits*>(&pair);
-  }
-};
-
-/// While this is measured: HDFNET_TRY_PLANES: units 1 = fetch 256 bytes to the L2 and stream the
-/// result; tens 1, 2, 3 = 16, 32, 4 steps; hundreds 1 = small calls without a tile.
-int try_planes() {
-  const char* const text = std::getenv("HDFNET_TRY_PLANES");
-  return text == nullptr ? 0 : std::atoi(text);
-}
-
-template <int kHint>
-__device__ __forceinline__ unsigned load_once(const unsigned* address) {
-  unsigned value;
-  if constexpr (kHint == 1) {
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.b32 %0, [%1];"
-                 : "=r"(value)
-                 : "l"(address));
-  } else {
-    asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(value) : "l"(address));
-  }
-  return value;
-}
-template <int kHint>
-__device__ __forceinline__ unsigned short load_once(const unsigned short* address) {
-  unsigned short value;
-  asm volatile("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(value) : "l"(address));
-  return value;
-}
-
 /// The taps of one pixel (pair). A row's registers are asked to fill with the next pixel's taps as
 /// soon as they have been used, so that about K*K words a lane are on their way at any time: the
 /// memory's latency under load takes some 60 KB in flight on each multiprocessor.
-template <typename T, int kVector, int kK, int kHint>
+template <typename T, int kVector, int kK>
 struct Taps {
   using Bits = typename Word<T, kVector>::Bits;
   Bits taps[kK][kK];
@@ -118,7 +38,7 @@ struct Taps {
   __device__ __forceinline__ void request(int row, const T*& address, int64_t stride) {
 #pragma unroll
     for (int column = 0; column < kK; ++column) {
-      taps[row][column] = load_once<kHint>(reinterpret_cast<const Bits*>(address));
+      taps[row][column] = load_once(reinterpret_cast<const Bits*>(address));
       address += stride;
     }
   }
@@ -127,8 +47,8 @@ struct Taps {
 /// The filtered value of one pixel (pair), from taps requested before; requests those of the pixel
 /// at `next` unless that is null. `source` is where tap 0 reads in the tile. Taps of odd columns
 /// start at an odd element where the dilation is odd: kOdd says so at compile time.
-template <typename T, int kVector, int kK, int kHint, bool kOdd>
-__device__ __forceinline__ void filter_pixel(Taps<T, kVector, kK, kHint>& taps, const T* next,
+template <typename T, int kVector, int kK, bool kOdd>
+__device__ __forceinline__ void filter_pixel(Taps<T, kVector, kK>& taps, const T* next,
                                              int64_t stride, const T* source, int row_step,
                                              int dilation, float (&sum)[kVector]) {
   using W = Word<T, kVector>;
@@ -159,7 +79,7 @@ __device__ __forceinline__ void filter_pixel(Taps<T, kVector, kK, kHint>& taps, 
   }
 }
 
-template <typename T, int kVector, int kK, int kHint>
+template <typename T, int kVector, int kK>
 __global__ void __launch_bounds__(kThreads)
     filter_planes(const __grid_constant__ FilterArguments a, const __grid_constant__ Tiling tiling,
                   const Divisor by_words, const Divisor by_pitch) {
@@ -218,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   };
 
   // Ask for the first taps before the tile is filled, so that both waits overlap.
-  Taps<T, kVector, kK, kHint> in_flight;
+  Taps<T, kVector, kK> in_flight;
   int row, column;
   int pixel = pixel_of(threadIdx.x, row, column);
   if (pixel >= 0) {
@@ -248,15 +168,11 @@ __global__ void __launch_bounds__(kThreads)
       const int next = pixel_of(i + kThreads, next_row, next_column);
       if (pixel >= 0) {
         float sum[kVector];
-        filter_pixel<T, kVector, kK, kHint, decltype(odd)::value>(
+        filter_pixel<T, kVector, kK, decltype(odd)::value>(
             in_flight, next >= 0 ? taps + next : nullptr, stride,
             tile + row * tiling.pitch + column + tiling.margin - reach, dilation * tiling.pitch,
             dilation, sum);
-        if constexpr (kHint == 1) {
-          __stcs(reinterpret_cast<Bits*>(out + pixel), W::pack(sum));
-        } else {
-          *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
-        }
+        *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
       } else if (next >= 0) {  // past the right edge of the plane here, but not in the next step
         const T* address = taps + next;
 #pragma unroll
@@ -272,86 +188,6 @@ __global__ void __launch_bounds__(kThreads)
   } else {
     run(std::false_type());
   }
-}
-
-/// Small calls: no tile, so that a result takes one latency: taps and x are asked for at once.
-template <typename T, int kVector, int kK>
-__global__ void __launch_bounds__(128)
-    filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words) {
-  using W = Word<T, kVector>;
-  using Bits = typename W::Bits;
-  const int height = static_cast<int>(a.height);
-  const int width = static_cast<int>(a.width);
-  const int i = static_cast<int>(blockIdx.x * 128 + threadIdx.x);
-  const int row = by_words.quotient(i);
-  const int column = (i - row * static_cast<int>(by_words.value)) * kVector;
-  if (row >= height) return;
-  const int b = blockIdx.y;
-  const int c = blockIdx.z % static_cast<unsigned>(a.channels);
-  const int64_t n = blockIdx.z / static_cast<unsigned>(a.channels);
-  const int pixel = row * width + column;
-  const int dilation = a.dilation[b];
-
-  const T* address = static_cast<const T*>(a.kernels) + n * a.kernel_stride[0] +
-                     b * a.kernel_stride[1] + c * a.kernel_stride[2] + pixel;
-  Bits taps[kK * kK];
-#pragma unroll
-  for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
-    taps[t] = load_once<0>(reinterpret_cast<const Bits*>(address));
-  }
-  const T* const x = static_cast<const T*>(a.x) + n * a.x_stride[0] + c * a.x_stride[1];
-  const int pitch = static_cast<int>(a.x_stride[2]);
-  T values[kK * kK][kVector];
-#pragma unroll
-  for (int r = 0; r < kK; ++r) {
-    const int from_row = row + (r - kK / 2) * dilation;
-    const bool row_inside = from_row >= 0 && from_row < height;
-#pragma unroll
-    for (int q = 0; q < kK; ++q) {
-#pragma unroll
-      for (int v = 0; v < kVector; ++v) {
-        const int from_column = column + (q - kK / 2) * dilation + v;
-        values[r * kK + q][v] = from_sum<T>(0.f);
-        if (row_inside && from_column >= 0 && from_column < width) {
-          values[r * kK + q][v] = __ldg(x + from_row * pitch + from_column);
-        }
-      }
-    }
-  }
-  float sum[kVector] = {};
-#pragma unroll
-  for (int r = 0; r < kK; ++r) {
-    float row_sum[kVector] = {};
-#pragma unroll
-    for (int q = 0; q < kK; ++q) {
-      float tap[kVector];
-      W::unpack(taps[r * kK + q], tap);
-#pragma unroll
-      for (int v = 0; v < kVector; ++v) {
-        row_sum[v] = fmaf(to_sum(values[r * kK + q][v]), tap[v], row_sum[v]);
-      }
-    }
-#pragma unroll
-    for (int v = 0; v < kVector; ++v) sum[v] += row_sum[v];
-  }
-  T* const out = static_cast<T*>(a.out) + n * a.out_stride[0] +
-                 (a.output_channel + static_cast<int64_t>(b) * a.channels + c) * a.out_stride[1];
-  *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
-}
-
-bool aligned(const FilterArguments& a, int vector, int size) {
-  const auto multiple = [&](int64_t stride) { return stride % vector == 0; };
-  const auto fits = [&](const void* pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % (static_cast<uintptr_t>(vector) * size) == 0;
-  };
-  return multiple(a.width) && fits(a.x) && fits(a.kernels) && fits(a.out) &&
-         multiple(a.x_stride[0]) && multiple(a.x_stride[1]) && multiple(a.x_stride[2]) &&
-         multiple(a.kernel_stride[0]) && multiple(a.kernel_stride[1]) &&
-         multiple(a.kernel_stride[2]) && multiple(a.kernel_stride[3]);
-}
-
-int vector_of(const FilterArguments& a) {
-  return a.type != Type::kFloat && aligned(a, 2, 2) ? 2 : 1;
 }
 
 int ceil_div(int64_t a, int64_t b) {
@@ -373,8 +209,7 @@ Tiling tiling_of(const FilterArguments& a, int vector) {
   // the work out evenly. Small calls are cut finer, to have a block or two for each multiprocessor.
   const int64_t planes = a.batch * a.channels * (a.branches + (a.concat_input ? 1 : 0));
   const int64_t steps_in_plane = ceil_div(a.width * a.height, kThreads * vector);
-  const int steps_of[4] = {8, 16, 32, 4};
-  int64_t steps = steps_of[try_planes() / 10 % 4];
+  int64_t steps = 8;
   while (steps > 1 && planes * ceil_div(steps_in_plane, steps) < 512) steps /= 2;
   // Rounded down: a step for a few pixels more costs as much as a full one.
   const int64_t rows = steps * kThreads * vector / t.columns;
@@ -394,42 +229,19 @@ int64_t blocks_of(const FilterArguments& a, const Tiling& t) {
          t.tiles_across;
 }
 
-bool is_small(const FilterArguments& a) {
-  return !a.concat_input && a.batch * a.channels * a.branches * a.height * a.width <= 400 * 1024 &&
-         a.height * a.width <= 60000 && a.batch * a.channels <= 65535 &&
-         a.height * a.x_stride[2] < (int64_t{1} << 30);
-}
-
-template <typename T, int kVector, int kK, int kHint>
+template <typename T, int kVector, int kK>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const Tiling t = tiling_of(a, kVector);
   const auto bytes = static_cast<size_t>(shared_bytes(a, t));
   if (bytes > 48 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(
-        filter_planes<T, kVector, kK, kHint>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedLimit);
+        filter_planes<T, kVector, kK>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedLimit);
     if (error != cudaSuccess) return error;
   }
-  filter_planes<T, kVector, kK, kHint>
+  filter_planes<T, kVector, kK>
       <<<static_cast<unsigned>(blocks_of(a, t)), kThreads, bytes, stream>>>(
           a, t, Divisor(t.columns / kVector), Divisor(t.pitch / kVector));
   return cudaGetLastError();
-}
-
-template <typename T, int kVector, int kK>
-cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
-  if constexpr (kK == 3) {
-    if (try_planes() / 100 == 1 && is_small(a)) {
-      const auto words = static_cast<int>(a.width) / kVector;
-      const auto count = static_cast<unsigned>(words * a.height);
-      filter_small<T, kVector, kK>
-          <<<dim3((count + 127) / 128, static_cast<unsigned>(a.branches),
-                  static_cast<unsigned>(a.batch * a.channels)),
-             128, 0, stream>>>(a, Divisor(words));
-      return cudaGetLastError();
-    }
-  }
-  return try_planes() % 10 == 1 ? launch<T, kVector, kK, 1>(a, stream)
-                                : launch<T, kVector, kK, 0>(a, stream);
 }
 
 template <typename T, int kVector>

@@ -54,6 +54,10 @@ cudaError_t launch_filter_gradient_of_kernels(const FilterGradientArguments& arg
 bool can_run_filter_planes(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_planes(const FilterArguments& arguments, cudaStream_t stream);
 
+/// The same for K 3 and few results: one latency instead of two.
+bool can_run_filter_small(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_small(const FilterArguments& arguments, cudaStream_t stream);
+
 /// channels_last with kernels as a convolution gives them, K 3, 5 or 7, not float64.
 bool can_run_filter_pixels(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_pixels(const FilterArguments& arguments, cudaStream_t stream);

@@ -1,0 +1,89 @@
+#pragma once
+
+// What the kernels of dynamic_filter for dense planes share: 4-byte words of one or two elements.
+
+#include "cuda/scalar.cuh"
+
+namespace hdfnet::ops::cuda {
+
+/// Divides small numbers (both below 2^16) by one that the host knows.
+struct Divisor {
+  unsigned value, reciprocal;
+  explicit Divisor(int divisor)
+      : value(static_cast<unsigned>(divisor)),
+        reciprocal(divisor == 1 ? 0u
+                                : static_cast<unsigned>(((1ull << 32) + divisor - 1) / divisor)) {}
+  __device__ int quotient(int n) const {
+    return value == 1 ? n : static_cast<int>(__umulhi(static_cast<unsigned>(n), reciprocal));
+  }
+};
+
+/// kVector neighbouring elements, moved as one word.
+template <typename T, int kVector>
+struct Word;
+template <typename T>
+struct Word<T, 1> {
+  using Bits = std::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
+  static __device__ void unpack(Bits bits, float (&values)[1]) {
+    values[0] = to_sum(*reinterpret_cast<T*>(&bits));
+  }
+  static __device__ Bits pack(const float (&values)[1]) {
+    const T value = from_sum<T>(values[0]);
+    return *reinterpret_cast<const Bits*>(&value);
+  }
+};
+template <>
+struct Word<__half, 2> {
+  using Bits = unsigned;
+  static __device__ void unpack(Bits bits, float (&values)[2]) {
+    const float2 pair = __half22float2(*reinterpret_cast<__half2*>(&bits));
+    values[0] = pair.x;
+    values[1] = pair.y;
+  }
+  static __device__ Bits pack(const float (&values)[2]) {
+    const __half2 pair = __floats2half2_rn(values[0], values[1]);
+    return *reinterpret_cast<const Bits*>(&pair);
+  }
+};
+template <>
+struct Word<__nv_bfloat16, 2> {
+  using Bits = unsigned;
+  static __device__ void unpack(Bits bits, float (&values)[2]) {
+    values[0] = __uint_as_float(bits << 16);
+    values[1] = __uint_as_float(bits & 0xffff0000u);
+  }
+  static __device__ Bits pack(const float (&values)[2]) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(values[0], values[1]);
+    return *reinterpret_cast<const Bits*>(&pair);
+  }
+};
+
+/// Reads a word that is used once: it passes by the L1.
+__device__ __forceinline__ unsigned load_once(const unsigned* address) {
+  unsigned value;
+  asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(value) : "l"(address));
+  return value;
+}
+__device__ __forceinline__ unsigned short load_once(const unsigned short* address) {
+  unsigned short value;
+  asm volatile("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(value) : "l"(address));
+  return value;
+}
+
+inline bool word_aligned(const FilterArguments& a, int vector, int size) {
+  const auto multiple = [&](int64_t stride) { return stride % vector == 0; };
+  const auto fits = [&](const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % (static_cast<uintptr_t>(vector) * size) == 0;
+  };
+  return multiple(a.width) && fits(a.x) && fits(a.kernels) && fits(a.out) &&
+         multiple(a.x_stride[0]) && multiple(a.x_stride[1]) && multiple(a.x_stride[2]) &&
+         multiple(a.kernel_stride[0]) && multiple(a.kernel_stride[1]) &&
+         multiple(a.kernel_stride[2]) && multiple(a.kernel_stride[3]);
+}
+
+/// Elements that a call's words hold: two of two-byte types where everything is aligned to that.
+inline int vector_of(const FilterArguments& a) {
+  return a.type != Type::kFloat && word_aligned(a, 2, 2) ? 2 : 1;
+}
+
+}  // namespace hdfnet::ops::cuda
