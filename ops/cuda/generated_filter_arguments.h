@@ -30,6 +30,17 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& arguments, std
 cudaError_t launch_generated_filter_mma(const GeneratedFilterArguments& arguments,
                                         cudaStream_t stream);
 
+// The forms of that kernel, where it can run; with neither, y goes straight to registers.
+
+/// Two-byte types: x and y go 16 bytes at a time through shared memory. Without it each thread of
+/// an NCHW call reads 64 single halves of y.
+bool can_stage_generated_filter(const GeneratedFilterArguments& arguments, std::string* why);
+
+/// TF32: twice the pixels a warp halve the reads of weights, which bound the kernel, and halve the
+/// number of loads of y that blocks can take in turns. So not where y comes from memory: where one
+/// block alone reads it, and whole lines at a time (channels_last).
+bool can_widen_generated_filter(const GeneratedFilterArguments& arguments, std::string* why);
+
 /// Any sizes, strides and types, in exact arithmetic of the sum's type.
 cudaError_t launch_generated_filter_scalar(const GeneratedFilterArguments& arguments,
                                            cudaStream_t stream);

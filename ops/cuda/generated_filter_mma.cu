@@ -22,7 +22,8 @@
 // Block: 8 warps, tiles of 16 columns x 16 rows (float: 8 or 16 rows) of one branch and one group
 // of 16 channels, whose weights it keeps. While a tile is computed, the next one's x is on its way
 // to the other half of shared memory (cp.async); in float, two blocks of one tile each take turns.
-// The forms, and which call gets which, are can_be_staged and can_be_tall.
+// The forms, and which call gets which, are can_stage_generated_filter and
+// can_widen_generated_filter.
 //
 // FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once; the halo
 // and the weights come from the L2. Bound by issue slots, then shared memory and tensor cores.
@@ -743,40 +744,6 @@ Geometry geometry_of(const GeneratedFilterArguments& a, Form form) {
   return geometry;
 }
 
-/// Two-byte types: x and y go 16 bytes at a time through shared memory. Without it each thread of
-/// an NCHW call reads 64 single halves of y.
-bool can_be_staged(const GeneratedFilterArguments& a, std::string* why) {
-  const bool channels_last = writes_channels_last(a);
-  const int unit = channels_last ? 1 : 3;  // the axis whose elements are to be neighbours
-  if (a.type == Type::kFloat) return no(why, "not a two-byte type");
-  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
-  if (a.x_stride[unit] != 1 || a.y_stride[unit + 1] != 1) {
-    return no(why, "x or y is not in the result's format");
-  }
-  for (int i = 0; i < 5; ++i) {
-    if ((i < 4 && i != unit && a.x_stride[i] % 8 != 0) ||
-        (i != unit + 1 && a.y_stride[i] % 8 != 0)) {
-      return no(why, "strides of x or y are no multiples of 8");
-    }
-  }
-  if (!aligned(a.x, 16) || !aligned(a.y, 16)) return no(why, "x or y is not 16-byte aligned");
-  if (!channels_last && a.width % 8 != 0) return no(why, "width is no multiple of 8");
-  return fits(shared_bytes<__half>(a, Form::kStaged)) ||
-         no(why, "reach of the taps exceeds shared memory");
-}
-
-/// TF32: twice the pixels a warp halve the reads of weights, which bound the kernel, and halve the
-/// number of loads of y that blocks can take in turns. So not where y comes from memory: where one
-/// block alone reads it, and whole lines at a time (channels_last).
-bool can_be_tall(const GeneratedFilterArguments& a, std::string* why) {
-  if (a.type != Type::kFloat) return no(why, "not float");
-  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
-  const int64_t readers = a.channels / kGroup * (a.groups == 1 ? a.branches : 1);
-  if (readers == 1 && writes_channels_last(a)) return no(why, "one block alone reads a tile's y");
-  return fits(shared_bytes<float>(a, Form::kTall)) ||
-         no(why, "reach of the taps exceeds shared memory");
-}
-
 template <typename T, bool kChannelsLast, int kK, Form kForm>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const auto kernel = generated_filter_mma<T, kChannelsLast, kK, kForm>;
@@ -815,8 +782,9 @@ template <typename T, bool kChannelsLast, int kK>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   if constexpr (kK == 3) {
     if constexpr (sizeof(T) == 4) {
-      if (can_be_tall(a, nullptr)) return launch<T, kChannelsLast, kK, Form::kTall>(a, stream);
-    } else if (can_be_staged(a, nullptr)) {
+      if (can_widen_generated_filter(a, nullptr))
+        return launch<T, kChannelsLast, kK, Form::kTall>(a, stream);
+    } else if (can_stage_generated_filter(a, nullptr)) {
       return launch<T, kChannelsLast, kK, Form::kStaged>(a, stream);
     }
   }
@@ -832,6 +800,35 @@ cudaError_t launch_type(const GeneratedFilterArguments& a, cudaStream_t stream) 
 }
 
 }  // namespace
+
+bool can_stage_generated_filter(const GeneratedFilterArguments& a, std::string* why) {
+  const bool channels_last = writes_channels_last(a);
+  const int unit = channels_last ? 1 : 3;  // the axis whose elements are to be neighbours
+  if (a.type == Type::kFloat) return no(why, "not a two-byte type");
+  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
+  if (a.x_stride[unit] != 1 || a.y_stride[unit + 1] != 1) {
+    return no(why, "x or y is not in the result's format");
+  }
+  for (int i = 0; i < 5; ++i) {
+    if ((i < 4 && i != unit && a.x_stride[i] % 8 != 0) ||
+        (i != unit + 1 && a.y_stride[i] % 8 != 0)) {
+      return no(why, "strides of x or y are no multiples of 8");
+    }
+  }
+  if (!aligned(a.x, 16) || !aligned(a.y, 16)) return no(why, "x or y is not 16-byte aligned");
+  if (!channels_last && a.width % 8 != 0) return no(why, "width is no multiple of 8");
+  return fits(shared_bytes<__half>(a, Form::kStaged)) ||
+         no(why, "reach of the taps exceeds shared memory");
+}
+
+bool can_widen_generated_filter(const GeneratedFilterArguments& a, std::string* why) {
+  if (a.type != Type::kFloat) return no(why, "not float");
+  if (a.kernel_size != 3) return no(why, "kernel size other than 3");
+  const int64_t readers = a.channels / kGroup * (a.groups == 1 ? a.branches : 1);
+  if (readers == 1 && writes_channels_last(a)) return no(why, "one block alone reads a tile's y");
+  return fits(shared_bytes<float>(a, Form::kTall)) ||
+         no(why, "reach of the taps exceeds shared memory");
+}
 
 bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string* why) {
   if (a.type == Type::kDouble) return no(why, "float64");
@@ -852,6 +849,7 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
   const int64_t bytes = a.type == Type::kFloat ? shared_bytes<float>(a, Form::kDirect)
                                                : shared_bytes<__half>(a, Form::kDirect);
   if (!fits(bytes)) return no(why, "reach of the taps exceeds shared memory");
+  if (a.branches * (a.channels / kGroup) > 65535) return no(why, "more groups than a grid holds");
   if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no(why, "more than 2^31 pixels");
   // Offsets of a few pixels or channels are computed in 32 bits.
   constexpr int64_t kLargestStride = int64_t{1} << 26;

@@ -1,5 +1,6 @@
 // What only a GPU has: streams, graphs, planes beyond 2^31 elements, and each kernel called by
 // itself with guards around its output.
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -95,6 +96,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   std::mt19937 random(5);
   int64_t by_planes = 0;
   int64_t by_pixels = 0;
+  int64_t by_small = 0;
   for (int64_t i = 0; i < 60 * test_scale(); ++i) {
     const FilterCase c = random_case(random);
     if (c.batch == 0) continue;
@@ -109,7 +111,8 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
     const int64_t count = exact.numel();
     using Launch = cudaError_t (*)(const ops::cuda::FilterArguments&, cudaStream_t);
     const std::pair<bool (*)(const ops::cuda::FilterArguments&, std::string*), Launch>
-        kernels_here[] = {{&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
+        kernels_here[] = {{&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small},
+                          {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
                           {&ops::cuda::can_run_filter_pixels, &ops::cuda::launch_filter_pixels},
                           {nullptr, &ops::cuda::launch_filter_strided}};
     for (const auto& [can_run, launch] : kernels_here) {
@@ -127,6 +130,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
         continue;
       }
       by_planes += can_run == &ops::cuda::can_run_filter_planes ? 1 : 0;
+      by_small += can_run == &ops::cuda::can_run_filter_small ? 1 : 0;
       by_pixels += can_run == &ops::cuda::can_run_filter_pixels ? 1 : 0;
       ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
       EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
@@ -138,6 +142,45 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   }
   EXPECT_GT(by_planes, 0);
   EXPECT_GT(by_pixels, 0);
+  EXPECT_GT(by_small, 0);
+}
+
+// Which form of the tensor core kernel a call gets, and the reason why not.
+TEST_F(Cuda, GeneratedFilterTakesTheFormForItsShape) {
+  at::globalContext().setAllowTF32CuBLAS(true);
+  const auto form = [](at::ScalarType type, Layout layout, int64_t channels, int64_t groups,
+                       int64_t width, int64_t kernel_size) -> std::string {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    const at::Tensor x = random_map({1, channels, 24, width}, options, layout);
+    const at::Tensor y =
+        random_map({1, groups * 64, 24, width}, options, layout).unflatten(1, {groups, 64});
+    const at::Tensor weight = at::randn({3, channels * kernel_size * kernel_size, 64}, options);
+    const std::vector<int64_t> dilations = {1, 2, 3};
+    const auto sizes =
+        ops::check_generated_dynamic_filter<int64_t>("test", x, y, weight, std::nullopt, dilations);
+    const at::Tensor out = random_map({1, 3 * channels, 24, width}, options, layout);
+    const auto arguments = ops::cuda::generated_filter_arguments(x, y, weight, std::nullopt, out,
+                                                                 sizes, dilations, false, 0);
+    std::string why;
+    if (!ops::cuda::can_run_generated_filter_mma(arguments, &why)) return "none: " + why;
+    if (ops::cuda::can_stage_generated_filter(arguments, &why)) return "staged";
+    if (type != at::kFloat) return why;
+    return ops::cuda::can_widen_generated_filter(arguments, &why) ? "wide" : why;
+  };
+  constexpr auto kFirst = Layout::kContiguous;
+  constexpr auto kLast = Layout::kChannelsLast;
+  EXPECT_EQ(form(at::kHalf, kFirst, 16, 3, 24, 3), "staged");
+  EXPECT_EQ(form(at::kHalf, kLast, 64, 1, 19, 3), "staged");
+  EXPECT_EQ(form(at::kBFloat16, kFirst, 16, 3, 20, 3), "strides of x or y are no multiples of 8");
+  EXPECT_EQ(form(at::kBFloat16, Layout::kSliced, 16, 3, 22, 3), "x or y is not 16-byte aligned");
+  EXPECT_EQ(form(at::kHalf, kLast, 16, 3, 24, 5), "kernel size other than 3");
+  EXPECT_EQ(form(at::kFloat, kLast, 64, 1, 24, 3), "wide");
+  EXPECT_EQ(form(at::kFloat, kLast, 16, 1, 24, 3), "wide");
+  EXPECT_EQ(form(at::kFloat, kFirst, 16, 3, 19, 3), "wide");
+  EXPECT_EQ(form(at::kFloat, kLast, 16, 3, 24, 3), "one block alone reads a tile's y");
+  EXPECT_EQ(form(at::kHalf, kLast, 24, 3, 24, 3), "none: channels of x are no multiple of 16");
+  at::globalContext().setAllowTF32CuBLAS(false);
+  EXPECT_EQ(form(at::kFloat, kLast, 64, 1, 24, 3), "none: float without TF32");
 }
 
 // 2.2e9 taps: offsets beyond 32 bits, in both formats. Compared on the last rows only.

@@ -132,6 +132,37 @@ TEST_P(GeneratedDynamicFilter, ShapesOfTheNetworkAndOfTheSharedGenerator) {
   }
 }
 
+// What picks the kernel and its form: types, formats, alignment (widths, slices), sources below and
+// at the 64 of a product, tiles with edges, planes below one tile, one or several groups.
+TEST_P(GeneratedDynamicFilter, EveryFormAndItsEdges) {
+  const std::pair<int64_t, int64_t> sides[] = {{1, 1}, {19, 19}, {17, 24}, {33, 40}, {18, 50}};
+  int64_t i = 0;
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast, Layout::kSliced}) {
+      for (const auto& [height, width] : sides) {
+        for (const int64_t source_channels : {40, 48, 64}) {
+          const int64_t channels = ++i % 2 == 0 ? 16 : 48;
+          const int64_t groups = i % 3 == 0 ? 1 : 3;
+          expect_correct({1 + i % 2,
+                          channels,
+                          source_channels,
+                          groups,
+                          height,
+                          width,
+                          3,
+                          {1, 3, 5},
+                          i % 4 == 0,
+                          i % 5 != 0,
+                          layout,
+                          layout},
+                         options(type));
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 // A tap that is infinite where x is outside of its plane gives NaN, as with padding.
 TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
   for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
@@ -149,22 +180,45 @@ TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
   }
 }
 
-// With TF32 allowed, float32 may lose what PyTorch's TF32 product loses, no more than twice.
-TEST(GeneratedDynamicFilterTf32, IsAsGoodAsPyTorchsTf32) {
+// What a TF32 product loses: its operands keep 10 bits of their fractions. Not PyTorch's own
+// product with TF32 allowed: cuBLAS multiplies in float32 where rows are not aligned (a side of
+// 19).
+at::Tensor as_tf32(const at::Tensor& tensor) {
+  return ((tensor.view(at::kInt) + 0x1000).bitwise_and(~0x1fff)).view(at::kFloat);
+}
+
+// Every form: one group or more, y read by one block or several, Cy below 64, edges, K 3 and
+// others.
+TEST(GeneratedDynamicFilterTf32, IsAsGoodAsAProductOfTf32Operands) {
   HDFNET_REQUIRE_DEVICE(at::kCUDA);
   const auto float32 = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-    for (const int64_t k : {3, 5}) {
-      const GeneratedCase c{2, 32, 64, 1, 40, 50, k, {1, 3}, true, true, layout, layout};
+    const GeneratedCase cases[] = {
+        {2, 32, 64, 1, 40, 50, 3, {1, 3}, true, true, layout, layout},
+        {2, 32, 64, 1, 40, 50, 5, {1, 3}, true, true, layout, layout},
+        {1, 32, 40, 1, 19, 19, 3, {1, 3, 5}, false, true, layout, layout},
+        {2, 16, 64, 3, 47, 24, 3, {1, 3, 5}, false, true, layout, layout},
+        {3, 48, 48, 3, 5, 7, 3, {1, 3, 5}, true, false, layout, layout}};
+    for (const GeneratedCase& c : cases) {
       const GeneratedInputs in = make(c, float32);
+      const auto call = [&] {
+        return ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations,
+                                             c.concat_input);
+      };
       at::globalContext().setAllowTF32CuBLAS(true);
-      const at::Tensor got =
-          ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations, true);
-      const at::Tensor peer = generated_by_unfold(in, c.dilations, true);
+      const at::Tensor got = call();
       at::globalContext().setAllowTF32CuBLAS(false);
-      const at::Tensor exact = ops::generated_dynamic_filter_reference(in.x, in.y, in.weight,
-                                                                       in.bias, c.dilations, true);
+      const at::Tensor got_exact = call();
+      GeneratedInputs rounded = in;
+      rounded.y = as_tf32(in.y.contiguous());
+      rounded.weight = as_tf32(in.weight);
+      const at::Tensor exact = ops::generated_dynamic_filter_reference(
+          in.x, in.y, in.weight, in.bias, c.dilations, c.concat_input);
+      const at::Tensor peer = generated_by_unfold(rounded, c.dilations, c.concat_input);
       EXPECT_TRUE(as_good_as(got, peer, exact)) << c.describe();
+      // Not allowed: float32, a thousand times as exact.
+      const at::Tensor peer_exact = generated_by_unfold(in, c.dilations, c.concat_input);
+      EXPECT_TRUE(as_good_as(got_exact, peer_exact, exact)) << c.describe();
     }
   }
 }
