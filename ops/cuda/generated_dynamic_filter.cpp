@@ -28,7 +28,9 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
     const cuda::GeneratedFilterArguments arguments = cuda::generated_filter_arguments(
         x, y, weight, bias, result, sizes, dilations, concat_input, first);
     cuda::check_launch("hdfnet::generated_dynamic_filter",
-                       cuda::can_run_generated_filter_mma(arguments, nullptr)
+                       cuda::can_run_generated_filter_wgmma(arguments, nullptr)
+                           ? cuda::launch_generated_filter_wgmma(arguments, stream)
+                       : cuda::can_run_generated_filter_mma(arguments, nullptr)
                            ? cuda::launch_generated_filter_mma(arguments, stream)
                            : cuda::launch_generated_filter_scalar(arguments, stream));
   }

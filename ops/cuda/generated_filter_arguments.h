@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/filter_arguments.h"
 
 namespace hdfnet::ops::cuda {
@@ -24,6 +26,20 @@ struct GeneratedFilterArguments {
   int64_t out_stride[4];     // N, C, H, W
   int dilation[kMaxBranches];
 };
+
+inline bool writes_channels_last(const GeneratedFilterArguments& a) {
+  return a.out_stride[1] == 1 && (a.height > 1 || a.width > 1 || a.channels == 1);
+}
+
+inline int largest_dilation(const GeneratedFilterArguments& a) {
+  return *std::max_element(a.dilation, a.dilation + a.branches);
+}
+
+/// Tensor cores fed by warpgroups, on compute capability 9.0: what can_stage_generated_filter
+/// takes, with dilations up to 8.
+bool can_run_generated_filter_wgmma(const GeneratedFilterArguments& arguments, std::string* why);
+cudaError_t launch_generated_filter_wgmma(const GeneratedFilterArguments& arguments,
+                                          cudaStream_t stream);
 
 /// Tensor cores: fp16, bf16 and, where TF32 is allowed, float; C a multiple of 16, Cy <= 64 of 8.
 bool can_run_generated_filter_mma(const GeneratedFilterArguments& arguments, std::string* why);

@@ -682,22 +682,10 @@ bool aligned(const void* pointer, int bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-int largest_reach(const GeneratedFilterArguments& a) {
-  int largest = 0;
-  for (int64_t b = 0; b < a.branches; ++b) {
-    largest = a.dilation[b] > largest ? a.dilation[b] : largest;
-  }
-  return a.kernel_size / 2 * largest;
-}
-
-bool writes_channels_last(const GeneratedFilterArguments& a) {
-  return a.out_stride[1] == 1 && (a.height > 1 || a.width > 1 || a.channels == 1);
-}
-
 template <typename T>
 TileLayout largest_tile(const GeneratedFilterArguments& a, Form form) {
-  return {kWarps * pixel_tiles<T>(form) / 2, largest_reach(a), writes_channels_last(a),
-          static_cast<int>(sizeof(T)), form == Form::kStaged};
+  return {kWarps * pixel_tiles<T>(form) / 2, a.kernel_size / 2 * largest_dilation(a),
+          writes_channels_last(a), static_cast<int>(sizeof(T)), form == Form::kStaged};
 }
 
 template <typename T>

@@ -79,6 +79,11 @@ __device__ __forceinline__ uint64_t operand(const void* at, int group_bytes) {
          static_cast<uint64_t>(group_bytes >> 4) << 32 | uint64_t{1} << 62;
 }
 
+/// Makes what this thread wrote to shared memory visible to products.
+__device__ __forceinline__ void publish_operands() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -145,6 +150,19 @@ __device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
 }
 
+/// The same for 48 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[24], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __half) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23"
+      "}, {%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
 /// The same for 64 columns, with a in registers.
 __device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
                                              int keep, __half) {
@@ -201,6 +219,19 @@ __device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
 }
 
+/// The same for 48 columns, with a in registers.
+__device__ __forceinline__ void multiply_add(float (&d)[24], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, __nv_bfloat16) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23"
+      "}, {%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
 /// The same for 64 columns, with a in registers.
 __device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
                                              int keep, __nv_bfloat16) {
@@ -213,6 +244,11 @@ __device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)
       "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
       : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
+/// Nothing that uses d moves above this.
+__device__ __forceinline__ void hold(float (&d)[24]) {
+  asm volatile("" : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)::"memory");
 }
 
 #undef HDFNET_R8

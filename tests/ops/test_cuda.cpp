@@ -1,6 +1,7 @@
 // What only a GPU has: streams, graphs, planes beyond 2^31 elements, and each kernel called by
 // itself with guards around its output.
 #include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -145,17 +146,69 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   EXPECT_GT(by_small, 0);
 }
 
-// Which form of the tensor core kernel a call gets, and the reason why not.
+// The same for the generated filter: on every card, each kernel that it has.
+TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
+  using ops::cuda::GeneratedFilterArguments;
+  const std::vector<int64_t> dilations = {1, 3, 8};
+  constexpr int64_t kGuard = 1024;
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const bool last : {false, true}) {
+      for (const auto& [height, width] : {std::pair{1, 8}, {19, 24}, {33, 40}, {100, 136}}) {
+        const Layout layout = last ? Layout::kChannelsLast : Layout::kContiguous;
+        SCOPED_TRACE(std::string(at::toString(type)) + " " + name(layout) + " " +
+                     std::to_string(height) + " x " + std::to_string(width));
+        const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+        const at::Tensor x = random_map({2, 32, height, width}, options, layout);
+        const at::Tensor y =
+            random_map({2, 3 * 40, height, width}, options, layout).unflatten(1, {3, 40});
+        const at::Tensor weight = at::randn({3, 32 * 9, 40}, options) / 6;
+        const at::Tensor bias = at::randn({3, 32 * 9}, options);
+        const auto sizes =
+            ops::check_generated_dynamic_filter<int64_t>("test", x, y, weight, bias, dilations);
+        const at::Tensor exact =
+            ops::generated_dynamic_filter_reference(x, y, weight, bias, dilations, true);
+        using Launch = cudaError_t (*)(const GeneratedFilterArguments&, cudaStream_t);
+        const std::pair<bool (*)(const GeneratedFilterArguments&, std::string*), Launch> kernels[] =
+            {{&ops::cuda::can_run_generated_filter_wgmma,
+              &ops::cuda::launch_generated_filter_wgmma},
+             {&ops::cuda::can_run_generated_filter_mma, &ops::cuda::launch_generated_filter_mma},
+             {nullptr, &ops::cuda::launch_generated_filter_scalar}};
+        for (const auto& [can_run, launch] : kernels) {
+          const at::Tensor guarded = at::full({exact.numel() + 2 * kGuard}, std::nan(""), options);
+          const at::Tensor between = guarded.narrow(0, kGuard, exact.numel());
+          const at::Tensor out =
+              last ? between.view({2, height, width, 4 * 32}).permute({0, 3, 1, 2})
+                   : between.view({2, 4 * 32, height, width});
+          const GeneratedFilterArguments arguments = ops::cuda::generated_filter_arguments(
+              x, y, weight, bias, out, sizes, dilations, true, 0);
+          std::string why;
+          if (can_run != nullptr && !can_run(arguments, &why)) {
+            EXPECT_FALSE(why.empty());
+            continue;
+          }
+          ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
+          EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
+          EXPECT_TRUE(guarded.narrow(0, kGuard + exact.numel(), kGuard).isnan().all().item<bool>());
+          const double allowed = type == at::kBFloat16 ? 0.6 : type == at::kHalf ? 0.1 : 1e-3;
+          EXPECT_LT(error_of(out, exact).largest, allowed);
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// Which tensor core kernel a call gets, in which form, and the reason why not.
 TEST_F(Cuda, GeneratedFilterTakesTheFormForItsShape) {
   at::globalContext().setAllowTF32CuBLAS(true);
   const auto form = [](at::ScalarType type, Layout layout, int64_t channels, int64_t groups,
-                       int64_t width, int64_t kernel_size) -> std::string {
+                       int64_t width, int64_t kernel_size,
+                       const std::vector<int64_t>& dilations = {1, 2, 3}) -> std::string {
     const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
     const at::Tensor x = random_map({1, channels, 24, width}, options, layout);
     const at::Tensor y =
         random_map({1, groups * 64, 24, width}, options, layout).unflatten(1, {groups, 64});
     const at::Tensor weight = at::randn({3, channels * kernel_size * kernel_size, 64}, options);
-    const std::vector<int64_t> dilations = {1, 2, 3};
     const auto sizes =
         ops::check_generated_dynamic_filter<int64_t>("test", x, y, weight, std::nullopt, dilations);
     const at::Tensor out = random_map({1, 3 * channels, 24, width}, options, layout);
@@ -163,14 +216,20 @@ TEST_F(Cuda, GeneratedFilterTakesTheFormForItsShape) {
                                                                  sizes, dilations, false, 0);
     std::string why;
     if (!ops::cuda::can_run_generated_filter_mma(arguments, &why)) return "none: " + why;
-    if (ops::cuda::can_stage_generated_filter(arguments, &why)) return "staged";
+    if (ops::cuda::can_run_generated_filter_wgmma(arguments, &why)) return "warpgroups";
+    if (ops::cuda::can_stage_generated_filter(arguments, nullptr)) return "staged: " + why;
     if (type != at::kFloat) return why;
     return ops::cuda::can_widen_generated_filter(arguments, &why) ? "wide" : why;
   };
   constexpr auto kFirst = Layout::kContiguous;
   constexpr auto kLast = Layout::kChannelsLast;
-  EXPECT_EQ(form(at::kHalf, kFirst, 16, 3, 24, 3), "staged");
-  EXPECT_EQ(form(at::kHalf, kLast, 64, 1, 19, 3), "staged");
+  const auto* const properties = at::cuda::getCurrentDeviceProperties();
+  const bool hopper = properties->major == 9 && properties->minor == 0;
+  const std::string aligned = hopper ? "warpgroups" : "staged: compute capability other than 9.0";
+  EXPECT_EQ(form(at::kHalf, kFirst, 16, 3, 24, 3), aligned);
+  EXPECT_EQ(form(at::kBFloat16, kFirst, 16, 3, 24, 3), aligned);
+  EXPECT_EQ(form(at::kHalf, kLast, 64, 1, 19, 3, {1, 3, 8}), aligned);
+  EXPECT_EQ(form(at::kHalf, kLast, 64, 1, 19, 3, {1, 3, 9}), "staged: dilation above 8");
   EXPECT_EQ(form(at::kBFloat16, kFirst, 16, 3, 20, 3), "strides of x or y are no multiples of 8");
   EXPECT_EQ(form(at::kBFloat16, Layout::kSliced, 16, 3, 22, 3), "x or y is not 16-byte aligned");
   EXPECT_EQ(form(at::kHalf, kLast, 16, 3, 24, 5), "kernel size other than 3");

@@ -166,17 +166,20 @@ TEST_P(GeneratedDynamicFilter, EveryFormAndItsEdges) {
 // A tap that is infinite where x is outside of its plane gives NaN, as with padding.
 TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
   for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
-    GeneratedInputs in = make(
-        {1, 16, 64, 1, 12, 14, 3, {1, 3}, false, true, Layout::kContiguous, Layout::kContiguous},
-        options(type));
-    in.y[0][0][3][0][0] = std::numeric_limits<double>::infinity();
-    in.x[0][2][7][7] = std::nan("");
-    const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
-                               .to(at::kCPU, at::kDouble);
-    const at::Tensor expected =
-        ops::generated_dynamic_filter_reference(in.x, in.y, in.weight, in.bias, {1, 3});
-    EXPECT_TRUE(at::equal(got.isnan(), expected.isnan()));
-    EXPECT_TRUE(got[0][0][0][0].isnan().item<bool>());
+    for (const auto& [layout, width] : {std::pair{Layout::kContiguous, 14},
+                                        {Layout::kContiguous, 16},
+                                        {Layout::kChannelsLast, 14}}) {
+      GeneratedInputs in =
+          make({1, 16, 64, 1, 12, width, 3, {1, 3}, false, true, layout, layout}, options(type));
+      in.y[0][0][3][0][0] = std::numeric_limits<double>::infinity();
+      in.x[0][2][7][7] = std::nan("");
+      const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
+                                 .to(at::kCPU, at::kDouble);
+      const at::Tensor expected =
+          ops::generated_dynamic_filter_reference(in.x, in.y, in.weight, in.bias, {1, 3});
+      EXPECT_TRUE(at::equal(got.isnan(), expected.isnan())) << name(layout) << width;
+      EXPECT_TRUE(got[0][0][0][0].isnan().item<bool>());
+    }
   }
 }
 
