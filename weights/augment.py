@@ -26,9 +26,21 @@ class Pack:
 
     rgb: Tensor  # (M,3,S,S) uint8
     depth: Tensor  # (M,1,S,S) uint8
-    mask: Tensor  # (M,1,S,S) uint8
+    mask: Tensor  # (M,1,S,S) uint8, as delivered
+    adopted: Tensor  # (M,1,S,S) uint8, as the network is to answer; at first the same
     has_depth: Tensor  # (M,) bool
     box: Tensor  # (M,4): the object's centre x, y and half extent x, y; the image spans -1..1
+
+
+@dataclass
+class Manner:
+    """How far views go from the images: shares of the views."""
+
+    focus: float = 0.3  # that close in on the object
+    paste: float = 0.08  # that get another image's object
+
+
+CALM = Manner(focus=0.1, paste=0.0)  # close to the images as they are in use
 
 
 def object_boxes(mask: Tensor) -> Tensor:
@@ -130,11 +142,13 @@ def _warp(x: Tensor, maps: Tensor, size: int) -> Tensor:
 
 
 def _geometry(
-    pack: Pack, index: Tensor, size: int, focus_share: float
+    pack: Pack, index: Tensor, delivered: Tensor, size: int, focus_share: float
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Warped rgb, depth, mask in 0..1; depth is registered a little less than perfectly."""
     maps = _maps_to_source(pack.box[index], focus_share)
-    picture = torch.cat([pack.rgb[index], pack.mask[index]], dim=1).float() / 255
+    chosen = delivered.reshape(-1, 1, 1, 1)
+    mask = torch.where(chosen, pack.mask[index], pack.adopted[index])
+    picture = torch.cat([pack.rgb[index], mask], dim=1).float() / 255
     picture = _warp(picture, maps, size)
     off = torch.randn(len(index), 2, device=maps.device) * 0.008
     off = off * (torch.rand(len(index), 1, device=maps.device) < 0.3)
@@ -246,17 +260,20 @@ def _vary_rgb(rgb: Tensor) -> Tensor:
     return rgb.clamp(0, 1)
 
 
-def views(pack: Pack, index: Tensor, size: int) -> Tuple[Tensor, Tensor, Tensor]:
+def views(
+    pack: Pack, index: Tensor, size: int, delivered: Tensor, manner: Manner
+) -> Tuple[Tensor, Tensor, Tensor]:
     """Training views of the images `index` (N,): rgb (N,3,size,size) normalised, depth and target
-    (N,1,size,size) in 0..1."""
+    (N,1,size,size) in 0..1. `delivered` (N,) bool: use the mask as delivered, else the adopted."""
     n, device = len(index), index.device
-    rgb, depth, mask = _geometry(pack, index, size, focus_share=0.3)
+    rgb, depth, mask = _geometry(pack, index, delivered, size, manner.focus)
     known = pack.has_depth[index].reshape(n, 1, 1, 1)
     depth = torch.where(known, depth, _invented_depth(mask))
-    # The objects to paste come from the neighbours in the batch, seen in views of their own.
-    neighbour = torch.roll(index, 1)
-    others = _geometry(pack, neighbour, size, focus_share=0.5)
-    rgb, depth, mask = _paste((rgb, depth, mask), others, share=0.15)
+    if manner.paste:
+        # The objects come from the neighbours in the batch, seen in views of their own.
+        others = (index.roll(1), delivered.roll(1))
+        other = _geometry(pack, *others, size, focus_share=0.5)
+        rgb, depth, mask = _paste((rgb, depth, mask), other, manner.paste)
 
     depth = _vary_depth(depth)
     blind = _chance(n, 0.04, device) | (~known & _chance(n, 0.45, device))

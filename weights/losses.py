@@ -11,7 +11,9 @@ _PLANE = (1, 2, 3)
 
 def _edge_weight(target: Tensor) -> Tensor:
     """1 in flat regions, up to 6 where the 31x31 neighbourhood is mixed."""
-    local = F.avg_pool2d(target, 31, stride=1, padding=15, count_include_pad=False)
+    # The mean over a rectangle is a mean of means, and much cheaper as one.
+    local = F.avg_pool2d(target, (31, 1), stride=1, padding=(15, 0), count_include_pad=False)
+    local = F.avg_pool2d(local, (1, 31), stride=1, padding=(0, 15), count_include_pad=False)
     return 1 + 5 * (local - target).abs()
 
 

@@ -3,10 +3,11 @@
     python weights/train.py --data PACK --features vgg16_features.npz --out OUT --minutes 8
 
 PACK holds nlpr/{rgb,depth,mask}, nlpr.csv and sod/{rgb,mask}. The learning-rate schedule follows
-the clock, not the step count: a run of any length ends annealed. With --state the whole training
-state is kept in a file, and a run cut into slices (--slice-minutes) goes on where the last stopped.
-OUT gets the archive, cut into parts of --part-mib, metrics.json, curves.json and a sheet of
-validation maps.
+the clock, not the step count: a run of any length ends annealed. With --maps, the images whose
+masks come from the RGB network also teach an earlier network's maps (see teach.py). With --state
+the whole training state is kept in a file, and a run cut into slices (--slice-minutes) goes on
+where the last stopped. OUT gets the archive, cut into parts of --part-mib, metrics.json,
+curves.json, the validation images' logits (maps.npz) and a sheet of their maps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +51,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument("--data", type=Path, required=True, help="the training pack")
     parser.add_argument("--features", type=Path, help="ImageNet VGG16 features (see imagenet.py)")
     parser.add_argument("--start", type=Path, help="start from this archive instead")
+    parser.add_argument("--maps", type=Path, help="an earlier network's maps (see teach.py)")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=8.0, help="length of the whole schedule")
     parser.add_argument("--slice-minutes", type=float, help="stop after this long; needs --state")
@@ -60,16 +63,18 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument("--depth-lr", type=float, default=0.3, help="depth encoder, times --lr")
     parser.add_argument("--weight-decay", type=float, default=0.04)
     parser.add_argument("--average", type=float, default=0.999, help="decay of the weight average")
-    parser.add_argument("--trust-at", type=float, default=0.3, help="when masks are re-weighted")
+    parser.add_argument("--adopt-at", type=float, default=0.35, help="when masks are adopted anew")
+    parser.add_argument("--calm-at", type=float, default=0.8, help="when views become calmer")
+    parser.add_argument("--drop", type=float, default=0.1, help="share of features hidden")
     parser.add_argument(
         "--shares",
         type=float,
         nargs=3,
-        default=(0.42, 0.38, 0.20),
+        default=(0.48, 0.36, 0.16),
         metavar=("TRAIN", "LABELLED", "SOD"),
         help="shares of the views from each source",
     )
-    parser.add_argument("--hybrid", type=float, default=1.0, help="weight of the hybrid loss")
+    parser.add_argument("--hybrid", type=float, default=0.2, help="weight of the hybrid loss")
     parser.add_argument(
         "--freeze", action="store_true", help="keep the encoders and all BatchNorm statistics"
     )
@@ -150,6 +155,7 @@ class Images:
             rgb=rgb.permute(0, 3, 1, 2).contiguous().to(device),
             depth=depth.unsqueeze(1).to(device),
             mask=mask,
+            adopted=mask.clone(),
             has_depth=torch.tensor([n.startswith("nlpr") for n in self.names], device=device),
             box=augment.object_boxes(mask),
         )
@@ -174,16 +180,26 @@ def strided_dynamic_filter(x: Tensor, kernels: Tensor, kernel_size: int, dilatio
     return (patches * taps).sum(dim=(2, 3))
 
 
+def hide_features(model: nn.Module, share: float) -> None:
+    """While training, hides whole channels of what the deeper encoder stages hand over."""
+    for name in ("trans16", "trans8", "depth_trans16", "depth_trans8"):
+        getattr(model, name).register_forward_hook(
+            lambda layer, _, out: F.dropout2d(out, share, training=layer.training)
+        )
+
+
 class SourceOffsets(nn.Module):
-    """Lets masks of a second origin differ in what they call salient, without learning it.
+    """Lets masks of other origins differ in what they call salient, without learning it.
 
     The masks from the RGB network and those from the RGB-D network choose different objects in one
-    image out of seven. While an image comes with a mask of the former, a learnt gain and offset is
-    applied to the features that enter the decoder; with the latter, and in use, there is none. So
-    the first kind trains the shared features, and the second decides. Nothing of this is part of
-    the network that is saved.
+    image out of seven, and photographs are labelled by yet other habits. While an image comes with
+    a mask of another origin, a learnt gain and offset of that origin is applied to the features
+    that enter the decoder; with masks as the RGB-D network makes them, and in use, there is none.
+    So all kinds train the shared features, and one decides. Nothing of this is part of the network
+    that is saved.
     """
 
+    ORIGINS = ("train", "sod")  # those with offsets, numbered from 1
     LAYERS = (
         "trans16 trans8 trans4 trans2 trans1 depth_trans16 depth_trans8 depth_trans4 "
         "upconv16 upconv8 upconv4 classifier"
@@ -191,24 +207,28 @@ class SourceOffsets(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.second: Optional[Tensor] = None  # (N,1,1,1): 1 for images with a mask of that origin
+        self.origin: Optional[Tensor] = None  # (N,) int64: 0 for none, or an origin's number
         self.gain, self.offset = nn.ParameterDict(), nn.ParameterDict()
         for name in self.LAYERS:
             layer = getattr(model, name)
             convolution = [m for m in layer.modules() if isinstance(m, nn.Conv2d)][-1]
-            shape = (1, convolution.out_channels, 1, 1)
+            shape = (len(self.ORIGINS), convolution.out_channels, 1, 1)
             self.gain[name] = nn.Parameter(torch.zeros(shape))
             self.offset[name] = nn.Parameter(torch.zeros(shape))
             layer.register_forward_hook(self._hook(name))
 
     def _hook(self, name: str):  # noqa: ANN202
         def apply(module: nn.Module, arguments: object, out: Tensor) -> Tensor:
-            if self.second is None:
+            if self.origin is None:
                 return out
-            gain = 1 + self.second * self.gain[name]
-            return out * gain.to(out.dtype) + (self.second * self.offset[name]).to(out.dtype)
+            gain, offset = self._of_each(self.gain[name]), self._of_each(self.offset[name])
+            return out * (1 + gain).to(out.dtype) + offset.to(out.dtype)
 
         return apply
+
+    def _of_each(self, table: Tensor) -> Tensor:
+        """The rows (N,C,1,1) of a table (origins,C,1,1); zeros where there is no origin."""
+        return torch.cat([torch.zeros_like(table[:1]), table])[self.origin]
 
 
 def parameter_groups(model: nn.Module, options: argparse.Namespace) -> List[Dict[str, object]]:
@@ -251,7 +271,12 @@ class Average:
 
 @torch.no_grad()
 def recalibrate(
-    model: nn.Module, images: Images, chances: Tensor, options: argparse.Namespace, batches: int
+    model: nn.Module,
+    images: Images,
+    chances: Tensor,
+    options: argparse.Namespace,
+    batches: int,
+    manner: augment.Manner,
 ) -> None:
     """Measures BatchNorm's statistics anew for averaged weights, on training views."""
     if options.freeze:
@@ -263,7 +288,8 @@ def recalibrate(
     model.train()
     for _ in range(batches):
         index = torch.multinomial(chances, options.batch, replacement=True)
-        rgb, depth, _ = augment.views(images.pack, index, options.size)
+        adopted = torch.zeros_like(index, dtype=torch.bool)
+        rgb, depth, _ = augment.views(images.pack, index, options.size, adopted, manner)
         if options.depth_blind:
             depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
         model(rgb.contiguous(memory_format=torch.channels_last), depth)
@@ -320,6 +346,14 @@ def merit(result: Dict[str, float]) -> float:
     return result["max_f"] - result["mae"]
 
 
+def write_maps(model: nn.Module, images: Images, size: int, blind: bool, path: Path) -> None:
+    """The validation images' logits, at the network's size, under the images' names."""
+    index = images.of("validation")
+    maps = maps_of(model, images, index, size, blind).clamp(1e-6, 1 - 1e-6)
+    logits = F.interpolate(maps.logit(), size=(size // 2,) * 2, mode="area").half().cpu().numpy()
+    np.savez_compressed(path, **{images.names[i]: m[0] for i, m in zip(index.tolist(), logits)})
+
+
 def write_sheet(model: nn.Module, images: Images, size: int, blind: bool, path: Path) -> None:
     """A picture of validation images, depth, masks and maps, to be looked at."""
     index = images.of("validation")[:24]
@@ -339,16 +373,25 @@ def write_sheet(model: nn.Module, images: Images, size: int, blind: bool, path: 
 # ---- training -------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def agreement(model: nn.Module, images: Images, index: Tensor, size: int, blind: bool) -> Tensor:
-    """Soft overlap (N,) between the masks of `index` and the network's maps."""
-    result = []
-    for part in index.split(80):
-        p = maps_of(model, images, part, size, blind, mirror=True)
-        target = (images.pack.mask[part].float() / 255 - 0.5).mul(2).add(0.5).clamp(0, 1)
-        both = (p * target).sum((1, 2, 3))
-        result.append(both / ((p + target).sum((1, 2, 3)) - both + 1))
-    return torch.cat(result)
+def overlap(maps: Tensor, masks: Tensor) -> Tensor:
+    """Soft intersection over union (N,) of maps and masks (N,1,S,S) in 0..1."""
+    both = (maps * masks).sum((1, 2, 3))
+    return both / ((maps + masks).sum((1, 2, 3)) - both + 1)
+
+
+def adoption(maps: Tensor, masks: Tensor) -> Tuple[Tensor, Tensor]:
+    """What the network is to answer where a mask of another origin is all there is.
+
+    maps and masks (N,1,S,S) in 0..1 -> targets of the same shape, and their weights (N,). Where the
+    two agree on the object, their mean: the masks have the better edges. Where they do not, the
+    map, which has learnt what the masks of the right origin choose, and less weight. A map without
+    an object says nothing: the mask stands, with less weight still.
+    """
+    trust = ((overlap(maps, masks) - 0.5) / 0.3).clamp(0, 1)
+    empty = maps.mean((1, 2, 3)) < NEARLY_EMPTY
+    share = torch.where(empty, torch.ones_like(trust), 0.5 * trust).reshape(-1, 1, 1, 1)
+    weights = torch.where(empty, torch.full_like(trust, 0.2), 0.4 + 0.6 * trust)
+    return maps + (masks - maps) * share, weights
 
 
 def initial_chances(images: Images, shares: Sequence[float]) -> Tensor:
@@ -378,7 +421,10 @@ def new_model(options: argparse.Namespace, images: Images, device: torch.device)
             nn.init.constant_(module.bias, -1.0)
     pool = images.of("train", "labelled", "sod")
     chosen = pool[torch.randperm(len(pool), device=device)[: 2 * options.batch]]
-    rgb, depth, _ = augment.views(images.pack, chosen, options.size)
+    as_delivered = torch.ones_like(chosen, dtype=torch.bool)
+    rgb, depth, _ = augment.views(
+        images.pack, chosen, options.size, as_delivered, augment.Manner()
+    )
     imagenet.initialise(model, imagenet.read_features(options.features), rgb, depth)
     return model
 
@@ -402,7 +448,9 @@ def cut(path: Path, part_mib: float) -> None:
     content = path.read_bytes()
     size = int(part_mib * 2**20)
     for number, begin in enumerate(range(0, len(content), size)):
-        path.with_name(f"{path.name}.{number:03d}").write_bytes(content[begin : begin + size])
+        part = path.with_name(f"{path.name}.{number:03d}")
+        part.with_suffix(".tmp").write_bytes(content[begin : begin + size])
+        part.with_suffix(".tmp").replace(part)
     path.unlink()
 
 
@@ -413,6 +461,18 @@ def write_archive(state: Dict[str, Tensor], out: Path, part_mib: float) -> None:
     print(f"archive: {path.stat().st_size} bytes, sha256 {archive.sha256(path)}", flush=True)
     if part_mib:
         cut(path, part_mib)
+
+
+def steady_kernels():  # noqa: ANN201
+    """Within it, cuDNN does not try its kernels on every new shape."""
+    return torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, allow_tf32=torch.backends.cudnn.allow_tf32
+    )
+
+
+def _decided(mask: Tensor) -> Tensor:
+    """A mask in 0..1 with its wavering edges made steeper."""
+    return ((mask - 0.5) * 2 + 0.5).clamp(0, 1)
 
 
 class Run:
@@ -428,16 +488,20 @@ class Run:
         print(f"{self.clock():6.1f} s  {counts} on {self.device}", flush=True)
         self.elapsed_before = 0.0
         self.step = 0
-        self.trusted = 0
+        self.adoptions = 0
+        self.writer: Optional[threading.Thread] = None
         self.curve: List[Dict[str, float]] = []
         self.best: Optional[Dict[str, Tensor]] = None
         self.best_merit = -math.inf
         resumed = options.state is not None and options.state.is_file()
         self.chances = initial_chances(self.images, options.shares)
-        # How likely an image is to be treated as having a mask of the second origin.
-        self.second_share = torch.tensor(
-            [float(source == "train") for source in self.images.source], device=self.device
-        )
+        self.origin = self._origins()
+        # How likely an image is to come with its delivered mask and the offsets of its origin.
+        self.delivered_share = torch.tensor([1.0, 1.0, 0.5], device=self.device)[self.origin]
+        self.earlier_maps: Optional[Tensor] = None
+        if options.maps:
+            self.earlier_maps = self._read_maps()
+            self.adopt(self.earlier_maps)
         self.model = (
             hdfnet.build("vgg16").to(self.device)
             if resumed
@@ -448,6 +512,7 @@ class Run:
             for name, parameter in self.model.named_parameters():
                 parameter.requires_grad_("encoder" not in name)
         self.average = Average(self.model, options.average)
+        hide_features(self.model, options.drop)
         self.offsets = SourceOffsets(self.model).to(self.device)
         groups = parameter_groups(self.model, options)
         groups.append(
@@ -463,6 +528,19 @@ class Run:
             self._restore()
         print(f"{self.clock():6.1f} s  network ready", flush=True)
 
+    def _origins(self) -> Tensor:
+        """(M,) the number of each image's origin in SourceOffsets, 0 for none."""
+        number = {source: i + 1 for i, source in enumerate(SourceOffsets.ORIGINS)}
+        found = [number.get(source, 0) for source in self.images.source]
+        return torch.tensor(found, device=self.device)
+
+    def _read_maps(self) -> Tensor:
+        """The earlier network's maps of the `train` images, in their order, as 8-bit planes."""
+        index = self.images.of("train").tolist()
+        stems = [self.images.names[i].split("/")[1] for i in index]
+        planes = [_read(self.options.maps / f"{stem}.png", "L") for stem in stems]
+        return torch.from_numpy(np.stack(planes)).unsqueeze(1).to(self.device)
+
     def clock(self) -> float:
         return time.monotonic() - self.began
 
@@ -475,6 +553,10 @@ class Run:
     def progress(self) -> float:
         return (self.elapsed_before + self.clock()) / (60 * self.options.minutes)
 
+    def manner(self) -> augment.Manner:
+        """What views are like now: towards the end, more like the images in use."""
+        return augment.CALM if self.progress() >= self.options.calm_at else augment.Manner()
+
     def _restore(self) -> None:
         kept = torch.load(self.options.state, map_location=self.device, weights_only=True)
         self.model.load_state_dict(kept["model"])
@@ -483,9 +565,10 @@ class Run:
         self.optimiser.load_state_dict(kept["optimiser"])
         self.average.steps = self.step = kept["step"]
         self.elapsed_before = kept["elapsed"]
-        self.trusted = kept["trusted"]
+        self.adoptions = kept["adoptions"]
         self.chances = kept["chances"]
-        self.second_share = kept["second_share"]
+        self.delivered_share = kept["delivered_share"]
+        self.images.pack.adopted = kept["adopted"]
         self.curve = kept["curve"]
         torch.manual_seed(self.options.seed + self.step)
 
@@ -497,9 +580,10 @@ class Run:
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
             "elapsed": self.elapsed_before + self.clock(),
-            "trusted": self.trusted,
+            "adoptions": self.adoptions,
             "chances": self.chances,
-            "second_share": self.second_share,
+            "delivered_share": self.delivered_share,
+            "adopted": self.images.pack.adopted,
             "curve": self.curve,
         }
         torch.save(content, self.options.state)
@@ -514,15 +598,17 @@ class Run:
     def train_step(self) -> Tensor:
         options, images = self.options, self.images
         index = torch.multinomial(self.chances, options.batch, replacement=True)
-        rgb, depth, target = augment.views(images.pack, index, options.size)
+        delivered = torch.rand(len(index), device=self.device) < self.delivered_share[index]
+        rgb, depth, target = augment.views(
+            images.pack, index, options.size, delivered, self.manner()
+        )
         if options.depth_blind:
             depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
         rgb = rgb.contiguous(memory_format=torch.channels_last)
-        drawn = torch.rand(len(index), device=self.device) < self.second_share[index]
-        self.offsets.second = drawn.float().reshape(-1, 1, 1, 1)
+        self.offsets.origin = self.origin[index] * delivered
         with self.autocast():
             logits = self.model.logits(rgb, depth)
-        self.offsets.second = None
+        self.offsets.origin = None
         loss = losses.total(logits.float(), target, self.options.hybrid)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -532,40 +618,58 @@ class Run:
         self.average.update(self.model)
         return loss.detach()
 
-    def trust_masks(self) -> None:
-        """Sorts the masks of the RGB network by what the network so far makes of the images.
+    def adopt(self, maps: Tensor) -> None:
+        """Takes maps (N,1,S,S) uint8 of the `train` images for what to answer on these.
 
-        It has been taught by them only through its source offsets, and answers without those. Masks
-        that it contradicts outright are drawn less often; those that it agrees with count half the
-        time as masks of the first kind.
+        Until then these images train through the offsets of their origin alone, and the network
+        answers without those. From then on that holds for one view in three; the others teach the
+        maps.
         """
         index = self.images.of("train")
-        self.recalibrate_average(10)
-        with self.autocast():
-            overlap = agreement(
-                self.average.model, self.images, index, self.options.size, self.options.depth_blind
-            )
-        quantiles = torch.quantile(overlap, overlap.new_tensor([0.1, 0.25, 0.4, 0.5]))
-        low, high = quantiles[0], quantiles[2]
-        full = initial_chances(self.images, self.options.shares)[index]
-        self.chances[index] = full * ((overlap - low) / (high - low)).clamp(0.1, 1.0)
-        self.second_share[index] = torch.where(overlap > quantiles[3], 0.5, 1.0)
-        self.trusted += 1
+        full = initial_chances(self.images, self.options.shares)
+        for part, some in zip(index.split(80), maps.split(80)):
+            masks = _decided(self.images.pack.mask[part].float() / 255)
+            targets, weights = adoption(some.float() / 255, masks)
+            self.images.pack.adopted[part] = (targets * 255).round().to(torch.uint8)
+            self.chances[part] = full[part] * weights
+        self.delivered_share[index] = 0.35
+        agreed = overlap(maps.float() / 255, self.images.pack.mask[index].float() / 255)
+        quantiles = torch.quantile(agreed, agreed.new_tensor([0.1, 0.25, 0.5]))
         print(
-            f"{self.clock():6.1f} s  agreement with the masks, 10/25/40/50 %: "
+            f"{self.clock():6.1f} s  maps and masks overlap at 10/25/50 %: "
             f"{[round(q, 3) for q in quantiles.tolist()]}",
             flush=True,
         )
 
+    def adopt_own(self) -> None:
+        """Adopts the maps of the average so far, or its mean with those of the earlier network."""
+        options = self.options
+        self.recalibrate_average(10)
+        with self.autocast(), steady_kernels():
+            index, blind = self.images.of("train"), options.depth_blind
+            maps = maps_of(self.average.model, self.images, index, options.size, blind, mirror=True)
+        maps = maps * 255
+        if self.earlier_maps is not None:
+            maps = (maps + self.earlier_maps) / 2
+        self.adopt(maps.round().to(torch.uint8))
+        self.adoptions += 1
+
     def recalibrate_average(self, batches: int) -> None:
         with self.autocast():
-            recalibrate(self.average.model, self.images, self.chances, self.options, batches)
+            recalibrate(
+                self.average.model,
+                self.images,
+                self.chances,
+                self.options,
+                batches,
+                self.manner(),
+            )
 
     def note(self, loss: float) -> None:
         """Measures the average on the validation images and keeps it when it is the best so far."""
         options = self.options
         self.recalibrate_average(10)
-        with self.autocast():
+        with self.autocast(), steady_kernels():
             result = evaluate(self.average.model, self.images, options.size, options.depth_blind)
         entry = {"seconds": self.elapsed_before + self.clock(), "step": self.step, "loss": loss}
         entry.update(result)
@@ -587,23 +691,23 @@ class Run:
         options = self.options
         slice_seconds = 60 * (options.slice_minutes or math.inf)
         next_note = (len(self.curve) + 1) / options.evaluations
-        safe_copy = False
+        safe_copies = [0.45, 0.75]
         running = torch.zeros((), device=self.device)
         counted = 0
         while True:
             progress = self.progress()
             if progress >= 1 or self.clock() >= slice_seconds:
                 break
-            if self.trusted < 2 and progress >= options.trust_at * (1 + self.trusted):
-                self.trust_masks()
+            if self.adoptions < 2 and progress >= options.adopt_at * (1 + self.adoptions):
+                self.adopt_own()
             if progress >= next_note and progress < 0.97:
                 self.note(float(running) / max(counted, 1))
                 running.zero_()
                 counted = 0
                 next_note += 1 / options.evaluations
-            if not safe_copy and 0.6 <= progress < 0.9 and not options.state:
-                write_archive(self.average.model.state_dict(), options.out, options.part_mib)
-                safe_copy = True
+            if safe_copies and progress >= safe_copies[0] and not options.state:
+                safe_copies.pop(0)
+                self.write_in_background()
             self.set_rate(progress)
             running += self.train_step()
             self.step += 1
@@ -612,14 +716,23 @@ class Run:
                 mean = float(running) / counted
                 if not math.isfinite(mean):
                     raise RuntimeError(f"the loss is {mean} at step {self.step}")
-                if self.step % 500 == 0:
+                if self.step % 200 == 0:
                     print(f"{self.clock():6.1f} s  step {self.step}  loss {mean:.4f}", flush=True)
         self.last_loss = float(running) / max(counted, 1)
         return self.progress() >= 1
 
+    def write_in_background(self) -> None:
+        """Writes the average so far, in case the run is ended from outside."""
+        state = {name: t.detach().cpu() for name, t in self.average.model.state_dict().items()}
+        arguments = (state, self.options.out, self.options.part_mib)
+        self.writer = threading.Thread(target=write_archive, args=arguments, daemon=True)
+        self.writer.start()
+
     def finish(self) -> None:
         """Chooses, measures and writes the final weights."""
         options, images = self.options, self.images
+        if self.writer is not None:
+            self.writer.join()
         self.note(self.last_loss)
         final = self.average.model
         batches = 40 if self.device.type == "cuda" else 2
@@ -665,6 +778,7 @@ class Run:
         for name in ("int8", "int8, depth 0.5"):
             print(f"{self.clock():6.1f} s  {name}: {report[name]}", flush=True)
         (options.out / "metrics.json").write_text(json.dumps(report, indent=1))
+        write_maps(final, images, options.size, blind, options.out / "maps.npz")
         write_sheet(final, images, options.size, blind, options.out / "sheet.png")
 
 
@@ -673,9 +787,11 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parse_arguments(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark_limit = 5  # the search takes half a minute else
     torch.backends.cuda.matmul.allow_tf32 = True
     hdfnet.dynamic_filter = strided_dynamic_filter
-    run = Run(options, began)
+    with steady_kernels():
+        run = Run(options, began)
     finished = run.loop()
     if options.state:
         run.keep()

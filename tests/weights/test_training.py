@@ -76,6 +76,11 @@ class Losses(unittest.TestCase):
             self.assertTrue(bool((loss(right, target) < 0.05).all()))
             self.assertTrue(bool((loss(-right, target) > 1).all()))
 
+    def test_edge_weight_is_that_of_the_square_mean(self) -> None:
+        target = (torch.rand(2, 1, 40, 50) > 0.7).float()
+        local = F.avg_pool2d(target, 31, stride=1, padding=15, count_include_pad=False)
+        torch.testing.assert_close(losses._edge_weight(target), 1 + 5 * (local - target).abs())
+
     def test_empty_and_full_targets(self) -> None:
         for value in (0.0, 1.0):
             logits = torch.zeros(1, 1, 32, 32, requires_grad=True)
@@ -92,7 +97,13 @@ def small_pack(count: int = 4, side: int = 64) -> augment.Pack:
     mask[:, :, 20:40, 10:50] = 255
     depth[mask > 0] = 40
     has_depth = torch.tensor([True] * (count - 1) + [False])
-    return augment.Pack(rgb, depth, mask, has_depth, augment.object_boxes(mask))
+    boxes = augment.object_boxes(mask)
+    return augment.Pack(rgb, depth, mask, mask.clone(), has_depth, boxes)
+
+
+def views(pack: augment.Pack, index: torch.Tensor, manner: augment.Manner = augment.Manner()):
+    """Views with the masks as delivered."""
+    return augment.views(pack, index, 48, torch.ones_like(index, dtype=torch.bool), manner)
 
 
 class Views(unittest.TestCase):
@@ -105,7 +116,7 @@ class Views(unittest.TestCase):
     def test_shapes_ranges_and_seed(self) -> None:
         pack, index = small_pack(), torch.tensor([0, 3, 1, 2, 0, 3])
         torch.manual_seed(5)
-        rgb, depth, target = augment.views(pack, index, 48)
+        rgb, depth, target = views(pack, index)
         self.assertEqual(rgb.shape, (6, 3, 48, 48))
         for plane in (depth, target):
             self.assertEqual(plane.shape, (6, 1, 48, 48))
@@ -113,7 +124,7 @@ class Views(unittest.TestCase):
             self.assertLessEqual(float(plane.max()), 1)
         self.assertTrue(bool(torch.isfinite(rgb).all()))
         torch.manual_seed(5)
-        again = augment.views(pack, index, 48)
+        again = views(pack, index)
         self.assertTrue(all(torch.equal(a, b) for a, b in zip((rgb, depth, target), again)))
 
     def test_depth_keeps_its_polarity(self) -> None:
@@ -121,7 +132,7 @@ class Views(unittest.TestCase):
         near, far, cases = 0.0, 0.0, 0
         pack, index = small_pack(), torch.zeros(32, dtype=torch.long)
         for _ in range(4):
-            _, depth, target = augment.views(pack, index, 48)
+            _, depth, target = views(pack, index)
             for d, t in zip(depth, target):
                 if d.std() > 0.02 and 0.05 < t.mean() < 0.95:
                     near += float(d[t > 0.5].mean())
@@ -129,6 +140,26 @@ class Views(unittest.TestCase):
                     cases += 1
         self.assertGreater(cases, 60)
         self.assertLess(near / cases, far / cases - 0.2)
+
+    def test_adopted_masks_are_used_where_asked(self) -> None:
+        pack, index = small_pack(), torch.tensor([0, 1, 0, 1])
+        pack.mask.fill_(255)
+        pack.adopted.zero_()
+        delivered = torch.tensor([True, False, False, True])
+        manner = augment.Manner(focus=0.3, paste=0.0)
+        _, _, target = augment.views(pack, index, 48, delivered, manner)
+        self.assertEqual(target.amin((1, 2, 3)).tolist(), [1, 0, 0, 1])
+        self.assertEqual(target.amax((1, 2, 3)).tolist(), [1, 0, 0, 1])
+
+    def test_calm_views_get_no_pasted_objects(self) -> None:
+        pack = small_pack()
+        pack.mask[0] = 0  # nothing but a pasted object can be in its views
+        index = torch.tensor([0, 1] * 64)
+        torch.manual_seed(4)
+        many = views(pack, index, augment.Manner(paste=0.5))[2][::2]
+        none = views(pack, index, augment.CALM)[2][::2]
+        self.assertGreater(float(many.max()), 0.9)
+        self.assertEqual(float(none.max()), 0)
 
     def test_plain(self) -> None:
         rgb, depth = augment.plain(small_pack(), torch.tensor([1, 3]), 32)
@@ -212,18 +243,46 @@ class Training(unittest.TestCase):
         with torch.no_grad():
             before = model(rgb, depth)
             offsets = train.SourceOffsets(model)
-            offsets.second = torch.tensor([0.0, 1.0]).reshape(-1, 1, 1, 1)
+            offsets.origin = torch.tensor([0, 2])
             torch.testing.assert_close(model(rgb, depth), before)
-            offsets.offset["classifier"].fill_(1.0)
+            offsets.offset["classifier"][0] = 5.0  # the first origin's, which none of the two has
+            torch.testing.assert_close(model(rgb, depth), before)
+            offsets.offset["classifier"][1] = 1.0
             moved = model(rgb, depth)
             torch.testing.assert_close(moved[0], before[0])
             self.assertGreater(float((moved[1] - before[1]).abs().min()), 0)
-            offsets.second = None
+            offsets.origin = None
             torch.testing.assert_close(model(rgb, depth), before)
         self.assertEqual(
             {name: tuple(t.shape) for name, t in model.state_dict().items()},
             hdfnet.state_shapes("vgg16"),
         )
+
+    def test_features_are_hidden_in_training_alone(self) -> None:
+        model = hdfnet.build("vgg16").eval()
+        rgb, depth = torch.randn(1, 3, 32, 32), torch.rand(1, 1, 32, 32)
+        with torch.no_grad():
+            before = model(rgb, depth)
+            train.hide_features(model, 0.5)
+            torch.testing.assert_close(model(rgb, depth), before)
+            model.train()
+            r16 = torch.ones(1, 512, 2, 2)
+            gone = (model.trans16(r16) == 0).all(dim=3).all(dim=2).float().mean()
+        self.assertGreater(float(gone), 0.2)
+        self.assertLess(float(gone), 0.8)
+
+    def test_adoption(self) -> None:
+        masks = torch.zeros(3, 1, 20, 20)
+        masks[:, :, 4:12, 4:12] = 1
+        maps = masks.clone()
+        maps[0] *= 0.9  # agrees on the object
+        maps[1] = maps[1].roll(8, 2) * 0.9  # chooses another
+        maps[2] = 0.0  # sees none
+        targets, weights = train.adoption(maps, masks)
+        torch.testing.assert_close(targets[0], (maps[0] + masks[0]) / 2)
+        torch.testing.assert_close(targets[1], maps[1])
+        torch.testing.assert_close(targets[2], masks[2])
+        torch.testing.assert_close(weights, torch.tensor([1.0, 0.4, 0.2]))
 
     def test_average(self) -> None:
         layer = nn.Linear(2, 1)
