@@ -2,9 +2,8 @@
 
     python weights/teach.py --data PACK --archive EARLIER.pt --out MAPS
 
-Each is the mean over the image and its mirror image. The images are those whose masks come from the
-RGB network: there the maps stand for what the RGB-D network would have chosen, since the earlier
-network answers as that one's masks taught it.
+The images are those whose masks come from the RGB network: there the maps stand for what the RGB-D
+network might have chosen, since the earlier network answers as that one's masks taught it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     for part in images.of("train").split(_BATCH):
         with torch.inference_mode():
-            maps = train.maps_of(model, images, part, options.size, blind=False, mirror=True)
+            maps = train.maps_of(model, images, part, options.size, blind=False)
         for i, plane in zip(part.tolist(), quantised(maps)[:, 0].cpu().numpy()):
             stem = images.names[i].split("/")[1]
             Image.fromarray(plane).save(options.out / f"{stem}.png", optimize=True)

@@ -70,7 +70,7 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         "--shares",
         type=float,
         nargs=3,
-        default=(0.48, 0.36, 0.16),
+        default=(0.50, 0.34, 0.16),
         metavar=("TRAIN", "LABELLED", "SOD"),
         help="shares of the views from each source",
     )
@@ -383,13 +383,14 @@ def adoption(maps: Tensor, masks: Tensor) -> Tuple[Tensor, Tensor]:
     """What the network is to answer where a mask of another origin is all there is.
 
     maps and masks (N,1,S,S) in 0..1 -> targets of the same shape, and their weights (N,). Where the
-    two agree on the object, their mean: the masks have the better edges. Where they do not, the
-    map, which has learnt what the masks of the right origin choose, and less weight. A map without
-    an object says nothing: the mask stands, with less weight still.
+    two agree on the object, nearly the mask, which has the better edges and the fewer objects too
+    many. The less they agree, the nearer to their mean, which leaves open what one of them has and
+    the other has not, and the less weight. A map without an object says nothing: the mask stands,
+    with less weight still.
     """
-    trust = ((overlap(maps, masks) - 0.5) / 0.3).clamp(0, 1)
+    trust = ((overlap(maps, masks) - 0.4) / 0.4).clamp(0, 1)
     empty = maps.mean((1, 2, 3)) < NEARLY_EMPTY
-    share = torch.where(empty, torch.ones_like(trust), 0.5 * trust).reshape(-1, 1, 1, 1)
+    share = torch.where(empty, torch.ones_like(trust), 0.5 + 0.3 * trust).reshape(-1, 1, 1, 1)
     weights = torch.where(empty, torch.full_like(trust, 0.2), 0.4 + 0.6 * trust)
     return maps + (masks - maps) * share, weights
 

@@ -279,8 +279,8 @@ class Training(unittest.TestCase):
         maps[1] = maps[1].roll(8, 2) * 0.9  # chooses another
         maps[2] = 0.0  # sees none
         targets, weights = train.adoption(maps, masks)
-        torch.testing.assert_close(targets[0], (maps[0] + masks[0]) / 2)
-        torch.testing.assert_close(targets[1], maps[1])
+        torch.testing.assert_close(targets[0], 0.2 * maps[0] + 0.8 * masks[0])
+        torch.testing.assert_close(targets[1], (maps[1] + masks[1]) / 2)
         torch.testing.assert_close(targets[2], masks[2])
         torch.testing.assert_close(weights, torch.tensor([1.0, 0.4, 0.2]))
 
