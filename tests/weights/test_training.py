@@ -21,6 +21,7 @@ import hdfnet  # noqa: E402
 import imagenet  # noqa: E402
 import losses  # noqa: E402
 import metrics  # noqa: E402
+import teach  # noqa: E402
 import train  # noqa: E402
 
 
@@ -283,6 +284,14 @@ class Training(unittest.TestCase):
         torch.testing.assert_close(targets[1], (maps[1] + masks[1]) / 2)
         torch.testing.assert_close(targets[2], masks[2])
         torch.testing.assert_close(weights, torch.tensor([1.0, 0.4, 0.2]))
+
+    def test_maps_are_written_in_17_levels(self) -> None:
+        maps = torch.linspace(0, 1, 1001)
+        planes = teach.quantised(maps)
+        self.assertEqual(planes.dtype, torch.uint8)
+        self.assertEqual(len(planes.unique()), 17)
+        self.assertEqual((int(planes[0]), int(planes[-1])), (0, 255))
+        self.assertLess(float((planes / 255 - maps).abs().max()), 1 / 32 + 1 / 255)
 
     def test_average(self) -> None:
         layer = nn.Linear(2, 1)
