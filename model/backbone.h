@@ -22,7 +22,8 @@ class EncoderStage {
 
   /// Whether the stage can end in the next one's pooling, its own map being stored nowhere.
   virtual bool ends_pooled() const { return false; }
-  /// max_pool(convolve(pooled)) and `side`, a 1x1, of convolve(pooled); nothing where `side` is null.
+  /// max_pool(convolve(pooled)) and `side`, a 1x1, of convolve(pooled); nothing where `side` is
+  /// null.
   virtual std::pair<at::Tensor, at::Tensor> end_pooled(const at::Tensor& pooled,
                                                        const JoinedConvolution* side) const;
 };

@@ -24,15 +24,17 @@ void count_filter(const at::Tensor& x, int64_t taps, int64_t read, const at::Ten
       static_cast<double>(x.numel() + read + y.numel()) * static_cast<double>(x.element_size());
 }
 
-// Outputs in full blocks of the kernel that joins run on; the added ones are zero and used by no one.
+// Outputs in full blocks of the kernel that joins run on; the added ones are zero and used by no
+// one.
 Affine pad_outputs(const Affine& affine) {
   constexpr int64_t kBlock = 64;
   const int64_t missing = (kBlock - affine.weight.size(0) % kBlock) % kBlock;
   if (missing == 0) return affine;
   std::vector<int64_t> sizes = affine.weight.sizes().vec();
   sizes[0] = missing;
-  return concatenate({affine, {at::zeros(sizes, affine.weight.options()),
-                               at::zeros({missing}, affine.bias.options())}});
+  return concatenate(
+      {affine,
+       {at::zeros(sizes, affine.weight.options()), at::zeros({missing}, affine.bias.options())}});
 }
 
 // All branches run together. Channels of every intermediate are grouped by branch (branch-major),

@@ -54,8 +54,8 @@ at::Tensor pack_for_onednn(const at::Tensor& weight, at::IntArrayRef padding,
 }
 
 // A grouped convolution's weight as a plain one's, zero between groups. At this network's 16 to 80
-// channels a group, cuDNN pads so much on tensor cores that the zeros cost nothing, while its grouped
-// kernels are several times slower.
+// channels a group, cuDNN pads so much on tensor cores that the zeros cost nothing, while its
+// grouped kernels are several times slower.
 at::Tensor ungroup(const at::Tensor& weight, int64_t groups) {
   const int64_t out = weight.size(0) / groups;
   const int64_t in = weight.size(1);
@@ -213,8 +213,7 @@ at::Tensor Convolution::run_cuda(const at::Tensor& x,
   // so that engines of different precisions can run side by side.
   const auto convolve = [&](const at::Tensor& maps, const at::Tensor& weight) {
     return at::cudnn_convolution(maps, weight, padding_, stride_, dilation, /*groups=*/1,
-                                 /*benchmark=*/false, /*deterministic=*/false,
-                                 backend_.allow_tf32);
+                                 /*benchmark=*/false, /*deterministic=*/false, backend_.allow_tf32);
   };
   at::Tensor y;
   if (options_.groups == 1) {
@@ -294,9 +293,8 @@ std::pair<at::Tensor, at::Tensor> JoinedConvolution::pooled(const at::Tensor& x,
   const auto of_side = [side](const at::Tensor JoinedConvolution::*part) {
     return side != nullptr ? std::optional<at::Tensor>(side->*part) : std::nullopt;
   };
-  auto [pooled, beside] =
-      ops::conv2d_pool(x, weight_, bias_, of_side(&JoinedConvolution::weight_),
-                       of_side(&JoinedConvolution::bias_));
+  auto [pooled, beside] = ops::conv2d_pool(x, weight_, bias_, of_side(&JoinedConvolution::weight_),
+                                           of_side(&JoinedConvolution::bias_));
   return {std::move(pooled), std::move(beside)};
 }
 

@@ -29,7 +29,7 @@ struct Backend {
   /// The encoders' first convolutions read the float32 inputs (hdfnet::stem_conv2d), which are then
   /// not brought to `dtype` and `memory_format` before.
   bool stem_in_place = false;
-  bool pool_values_only = false;  ///< maxima without the indices that ATen stores beside them
+  bool pool_values_only = false;    ///< maxima without the indices that ATen stores beside them
   bool stage_end_in_place = false;  ///< stages at strides 1 and 2 end pooled (hdfnet::conv2d_pool)
   /// Largest batch whose two encoders run side by side, on two streams.
   int64_t two_streams_up_to = 0;
@@ -128,7 +128,8 @@ class JoinedConvolution {
   at::Tensor operator()(const std::vector<at::Tensor>& maps, ModuleCost* cost) const;
 
   /// max_pool(relu(conv(x)), 2) and, unless `side` is null, its 1x1 `side` of relu(conv(x)).
-  std::pair<at::Tensor, at::Tensor> pooled(const at::Tensor& x, const JoinedConvolution* side) const;
+  std::pair<at::Tensor, at::Tensor> pooled(const at::Tensor& x,
+                                           const JoinedConvolution* side) const;
 
   /// Whether these maps get hdfnet::concat_conv2d's kernel for large products.
   bool is_wide(const std::vector<at::Tensor>& maps) const;

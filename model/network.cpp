@@ -115,7 +115,8 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
     }
     if (end_pooled) {
       const at::Tensor in = pooled ? r : encoder_[i]->pool(r, nullptr);
-      std::tie(r, features.rgb[stride]) = encoder_[i]->end_pooled(in, &joined_transport_.at(stride));
+      std::tie(r, features.rgb[stride]) =
+          encoder_[i]->end_pooled(in, &joined_transport_.at(stride));
     } else {
       r = run(observer, at_stride("encoder", stride),
               [&](ModuleCost* cost) { return advance(*encoder_[i], r, cost); });

@@ -1,5 +1,5 @@
-// y = [relu](y + bias [+ other]), in place, in float32: what a convolution that cannot do it itself leaves.
-// 4 values a thread where 16-byte accesses are possible. Bytes: y twice, other once.
+// y = [relu](y + bias [+ other]), in place, in float32: what a convolution that cannot do it itself
+// leaves. 4 values a thread where 16-byte accesses are possible. Bytes: y twice, other once.
 #include "cuda/bias_relu_arguments.h"
 
 namespace hdfnet::ops::cuda {
@@ -13,7 +13,8 @@ struct __align__(sizeof(float) * kVector) Values {
   float v[kVector];
 };
 
-/// Rows of `length` values; a row has one bias (planar), or a value's bias is its place modulo channels.
+/// Rows of `length` values; a row has one bias (planar), or a value's bias is its place modulo
+/// channels.
 template <int kVector, bool kPlanar>
 __global__ void __launch_bounds__(kThreads)
     bias_relu(const __grid_constant__ BiasReluArguments a, int64_t rows, int64_t length) {

@@ -1,18 +1,19 @@
-// concat_conv2d for 3x3 on compute capability 9.0: an implicit GEMM of warpgroups that reads its inputs
-// where they lie, through the tensor copy engine.
+// concat_conv2d for 3x3 on compute capability 9.0: an implicit GEMM of warpgroups that reads its
+// inputs where they lie, through the tensor copy engine.
 //
 // Block: one warpgroup copies, two multiply; a tile of 16 x 16 pixels of one image, all 64 or 128
-// outputs of a block of outputs; blocks stay and take tile after tile. The reduction walks over slabs of 64
-// channels of one input and, within a slab, over the three columns of the kernel (a step): one copy of
-// 18 rows x 16 pixels x 128 bytes, shifted by that column, serves the column's three taps, since a row
-// is 2,048 bytes and so moving down by a row keeps the 128-byte exchange. What lies outside the image is
-// zero by the copy engine. Weights of the step's three taps come with it or, where all of them fit, once
-// for all tiles.
+// outputs of a block of outputs; blocks stay and take tile after tile. The reduction walks over
+// slabs of 64 channels of one input and, within a slab, over the three columns of the kernel (a
+// step): one copy of 18 rows x 16 pixels x 128 bytes, shifted by that column, serves the column's
+// three taps, since a row is 2,048 bytes and so moving down by a row keeps the 128-byte exchange.
+// What lies outside the image is zero by the copy engine. Weights of the step's three taps come
+// with it or, where all of them fit, once for all tiles.
 //
 // - a warpgroup multiplies 8 columns of the tile: 128 pixels, as two products of 64 rows;
-// - the result goes from registers to memory in 16-byte pieces, exchanged among 4 lanes. In its place,
-//   or with it: the 2x2 maximum, whose four pixels are two in a thread and two in a lane four further, and
-//   a 1x1 convolution of the result, whose operand the registers already are.
+// - the result goes from registers to memory in 16-byte pieces, exchanged among 4 lanes. In its
+// place,
+//   or with it: the 2x2 maximum, whose four pixels are two in a thread and two in a lane four
+//   further, and a 1x1 convolution of the result, whose operand the registers already are.
 //
 // FLOPs: 2 * O * I * 9 a pixel. Bytes: 54 KB a tile and slab from the L2, 27/16 of the input three
 // times; the input once from memory, the output once. Figures: ops/README.md.
@@ -26,8 +27,8 @@ namespace hdfnet::ops::cuda {
 namespace {
 
 constexpr int kThreads = 384;
-constexpr int kSide = 16;   // of a tile, pixels
-constexpr int kSlab = 64;   // channels
+constexpr int kSide = 16;  // of a tile, pixels
+constexpr int kSlab = 64;  // channels
 constexpr int kRowBytes = kSide * kSlab * 2;
 constexpr int kTileBytes = (kSide + 2) * kRowBytes;
 constexpr int kMostStages = 4;
@@ -97,7 +98,8 @@ __device__ __forceinline__ void unpack(const T* from, float (&to)[2]) {
 }
 
 __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b, __half) {
-  const __half2 result = __hmax2_nan(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  const __half2 result =
+      __hmax2_nan(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
   return *reinterpret_cast<const uint32_t*>(&result);
 }
 __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b, __nv_bfloat16) {
@@ -122,10 +124,11 @@ __device__ __forceinline__ void exchange(uint32_t (&v)[4], int lane) {
   }
 }
 
-/// One pixel's channels of a row of products, eight of which (a chunk) lie two by two in four lanes.
+/// One pixel's channels of a row of products, eight of which (a chunk) lie two by two in four
+/// lanes.
 template <int kChunks>
-__device__ __forceinline__ void store_pixel(const uint32_t (&value)[kChunks], void* pixel, bool real,
-                                            int lane) {
+__device__ __forceinline__ void store_pixel(const uint32_t (&value)[kChunks], void* pixel,
+                                            bool real, int lane) {
 #pragma unroll
   for (int first = 0; first < kChunks; first += 4) {
     uint32_t v[4] = {value[first], value[first + 1], value[first + 2], value[first + 3]};
@@ -142,8 +145,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                         const __grid_constant__ TensorMaps maps, const Plan plan) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
   extern __shared__ unsigned char raw[];
-  unsigned char* const shared =
-      raw + (kAlignment - shared_address(raw) % kAlignment) % kAlignment;
+  unsigned char* const shared = raw + (kAlignment - shared_address(raw) % kAlignment) % kAlignment;
   constexpr int kStepWeightBytes = 3 * kTapBytes<kOutputs>;
   constexpr int kSideSlabBytes = kSideOutputs * kSlab * 2;
   const int steps = plan.slabs * 3;
@@ -170,15 +172,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (group == 0) {
     give_registers<40>();
     if (threadIdx.x != 0) return;
-    const auto copy_weights = [&](unsigned char* to, uint64_t* barrier, int step, int first_output) {
+    const auto copy_weights = [&](unsigned char* to, uint64_t* barrier, int step,
+                                  int first_output) {
       for (int row = 0; row < 3; ++row) {
         copy_box(to + row * kTapBytes<kOutputs>, &maps.weight, barrier, step / 3 * kSlab,
                  row * 3 + step % 3, first_output);
       }
     };
     if constexpr (kResident || kSideOutputs > 0) {
-      arrive_and_expect(once, (kResident ? steps * kStepWeightBytes : 0) +
-                                  kOutputs / kSlab * kSideSlabBytes);
+      arrive_and_expect(
+          once, (kResident ? steps * kStepWeightBytes : 0) + kOutputs / kSlab * kSideSlabBytes);
       if constexpr (kResident) {
         for (int step = 0; step < steps; ++step) {
           copy_weights(weights + step * kStepWeightBytes, once, step, 0);
@@ -186,7 +189,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       if constexpr (kSideOutputs > 0) {
         for (int slab = 0; slab < kOutputs / kSlab; ++slab) {
-          copy_box(side_weights + slab * kSideSlabBytes, &maps.side_weight, once, slab * kSlab, 0, 0);
+          copy_box(side_weights + slab * kSideSlabBytes, &maps.side_weight, once, slab * kSlab, 0,
+                   0);
         }
       }
     }
@@ -290,10 +294,10 @@ __global__ void __launch_bounds__(kThreads, 1)
         const int64_t outputs = a.group_outputs;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          store_pixel(value[r],
-                      pixel_of(a.out, first_row + r, column, height, width, outputs) +
-                          tile.first_output,
-                      first_row + r < height && column < width, lane);
+          store_pixel(
+              value[r],
+              pixel_of(a.out, first_row + r, column, height, width, outputs) + tile.first_output,
+              first_row + r < height && column < width, lane);
         }
       }
       if constexpr (kPool) {
@@ -307,7 +311,8 @@ __global__ void __launch_bounds__(kThreads, 1)
                     pixel_of(a.pool_out, first_row / 2, column / 2, height / 2, width / 2,
                              a.group_outputs) +
                         tile.first_output,
-                    lane / 4 % 2 == 0 && first_row / 2 < height / 2 && column / 2 < width / 2, lane);
+                    lane / 4 % 2 == 0 && first_row / 2 < height / 2 && column / 2 < width / 2,
+                    lane);
       }
       if constexpr (kSideOutputs > 0) {
         float side[kSideOutputs / 2];
@@ -329,8 +334,8 @@ __global__ void __launch_bounds__(kThreads, 1)
           for (int chunk = 0; chunk < kSideOutputs / 8; ++chunk) {
             float bias[2];
             unpack<T>(static_cast<const T*>(a.side_bias) + chunk * 8 + lane % 4 * 2, bias);
-            result[chunk] = pack<T>(side[chunk * 4 + r * 2] + bias[0],
-                                    side[chunk * 4 + r * 2 + 1] + bias[1]);
+            result[chunk] =
+                pack<T>(side[chunk * 4 + r * 2] + bias[0], side[chunk * 4 + r * 2 + 1] + bias[1]);
           }
           store_pixel(result,
                       pixel_of(a.side_out, first_row + r, column, height, width, kSideOutputs),
@@ -346,8 +351,8 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   static const auto function = [] {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result{};
-    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
-                                                               cudaEnableDefault, &result);
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                               12000, cudaEnableDefault, &result);
     return error == cudaSuccess && result == cudaDriverEntryPointSuccess
                ? reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found)
                : nullptr;
@@ -355,7 +360,8 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   return function;
 }
 
-/// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that one.
+/// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that
+/// one.
 template <int kRank>
 bool encode(CUtensorMap* map, Type type, const void* data, const int64_t (&sizes)[kRank],
             const int64_t (&strides)[kRank - 1], const int (&box)[kRank]) {
@@ -448,8 +454,8 @@ cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
   const int processors = current_device().processors;
-  kernel<<<plan.tiles < processors ? plan.tiles : processors, kThreads, bytes, stream>>>(a, maps,
-                                                                                        plan);
+  kernel < <<plan.tiles<processors ? plan.tiles : processors, kThreads, bytes, stream>>>(a, maps,
+                                                                                         plan);
   return cudaGetLastError();
 }
 

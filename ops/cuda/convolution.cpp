@@ -114,9 +114,8 @@ std::tuple<at::Tensor, at::Tensor> conv2d_pool_cuda(at::TensorList inputs, const
     a.side_out = side.mutable_data_ptr();
   }
   a.pool_out = pooled.mutable_data_ptr();
-  cuda::check_launch(
-      "hdfnet::conv2d_pool",
-      cuda::launch_concat_conv2d_wgmma(a, c10::cuda::getCurrentCUDAStream().stream()));
+  cuda::check_launch("hdfnet::conv2d_pool", cuda::launch_concat_conv2d_wgmma(
+                                                a, c10::cuda::getCurrentCUDAStream().stream()));
   return {pooled, side};
 }
 

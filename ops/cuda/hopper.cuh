@@ -1,7 +1,7 @@
 #pragma once
 
-// Pieces of compute capability 9.0 (built for 90a): barriers in shared memory, the tensor copy engine
-// and the products of a warpgroup (128 threads) for two-byte types.
+// Pieces of compute capability 9.0 (built for 90a): barriers in shared memory, the tensor copy
+// engine and the products of a warpgroup (128 threads) for two-byte types.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -32,10 +32,10 @@ __device__ __forceinline__ void arrive(uint64_t* barrier) {
 
 /// Arrives, and holds the barrier until `bytes` have been copied as well.
 __device__ __forceinline__ void arrive_and_expect(uint64_t* barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 
 /// Waits until the barrier's phase of that parity is complete.
@@ -134,7 +134,8 @@ __device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_
       "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
       "%58, %59, %60, %61, %62, %63"
       "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32), HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32),
+        HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
       : "l"(a), "l"(b), "r"(keep));
 }
 
@@ -203,7 +204,8 @@ __device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_
       "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
       "%58, %59, %60, %61, %62, %63"
       "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32), HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32),
+        HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
       : "l"(a), "l"(b), "r"(keep));
 }
 

@@ -1,6 +1,6 @@
 // Max pooling with stride 2 that gives values only: one thread makes 8 channels of a result (4 in
-// float32), in 16-byte accesses; of contiguous maps, one value. NaN wins, as in ATen. Bytes: x once (what 3x3 windows share from the L1 and
-// L2), the result once.
+// float32), in 16-byte accesses; of contiguous maps, one value. NaN wins, as in ATen. Bytes: x once
+// (what 3x3 windows share from the L1 and L2), the result once.
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/scalar.cuh"
 
@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     float best = value[0][0];
 #pragma unroll
-    for (int i = 1; i < kKernel * kKernel; ++i) best = larger(best, value[i / kKernel][i % kKernel]);
+    for (int i = 1; i < kKernel * kKernel; ++i)
+      best = larger(best, value[i / kKernel][i % kKernel]);
     static_cast<float*>(a.out)[row * a.width + column] = best;
   }
 }
@@ -130,7 +131,7 @@ cudaError_t launch_planes(const MaxPoolArguments& a, cudaStream_t stream) {
 template <typename T, int kKernel, int kPadding>
 cudaError_t launch(const MaxPoolArguments& a, cudaStream_t stream) {
   const int64_t rows = a.batch * a.height;
-  const int64_t blocks = (a.width * (a.channels / kVector<T>) + kThreads - 1) / kThreads;
+  const int64_t blocks = (a.width * (a.channels / kVector<T>)+kThreads - 1) / kThreads;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>(rows < kMaxGridY ? rows : kMaxGridY));
   max_pool2d<T, kKernel, kPadding><<<grid, kThreads, 0, stream>>>(a, static_cast<int>(rows));

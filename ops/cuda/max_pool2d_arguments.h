@@ -17,8 +17,8 @@ struct MaxPoolArguments {
   bool planar;
 };
 
-/// 2x2 without padding or 3x3 with padding 1, stride 2; fp16 and bf16 in channels_last with channels
-/// in eights, float32 in either layout, in channels_last with channels in fours.
+/// 2x2 without padding or 3x3 with padding 1, stride 2; fp16 and bf16 in channels_last with
+/// channels in eights, float32 in either layout, in channels_last with channels in fours.
 bool can_run_max_pool2d(const MaxPoolArguments& arguments, std::string* why);
 cudaError_t launch_max_pool2d(const MaxPoolArguments& arguments, cudaStream_t stream);
 

@@ -38,14 +38,13 @@ __global__ void __launch_bounds__(kThreads)
   const int width = static_cast<int>(a.width);
   if (i >= width * vectors) return;
   const int x_width = static_cast<int>(a.x_width);
-  const Between across = between(i / vectors, static_cast<float>(x_width) / static_cast<float>(width),
-                                 x_width);
+  const Between across =
+      between(i / vectors, static_cast<float>(x_width) / static_cast<float>(width), x_width);
   const float scale_h = static_cast<float>(a.x_height) / static_cast<float>(a.height);
   const int channel = i % vectors;
   for (int64_t n = blockIdx.z; n < a.batch; n += gridDim.z) {
     for (int64_t h = blockIdx.y; h < a.height; h += gridDim.y) {
-      const Between down =
-          between(static_cast<int>(h), scale_h, static_cast<int>(a.x_height));
+      const Between down = between(static_cast<int>(h), scale_h, static_cast<int>(a.x_height));
       const auto* const x = static_cast<const Vector*>(a.x) + n * a.x_height * x_width * vectors;
       const auto read = [&](int row, int column) {
         return x[(static_cast<int64_t>(row) * x_width + column) * vectors + channel];
@@ -59,10 +58,9 @@ __global__ void __launch_bounds__(kThreads)
       Vector out;
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        out.value[v] =
-            from_sum<T>(to_sum(y.value[v]) + mix(to_sum(tl.value[v]), to_sum(tr.value[v]),
-                                                 to_sum(bl.value[v]), to_sum(br.value[v]),
-                                                 across.share, down.share));
+        out.value[v] = from_sum<T>(
+            to_sum(y.value[v]) + mix(to_sum(tl.value[v]), to_sum(tr.value[v]), to_sum(bl.value[v]),
+                                     to_sum(br.value[v]), across.share, down.share));
       }
       static_cast<Vector*>(a.out)[at] = out;
     }

@@ -142,7 +142,7 @@ TEST_P(ConvolutionOn, ReadsSlicesOfAMapInPlace) {
 TEST_P(ConvolutionOn, EndsAStageInItsPooledMapAndASide) {
   const std::vector<std::vector<int64_t>> cases = {
       // batch, height, width, inputs, outputs, side
-      {4, 97, 94, 64, 64, 32}, {4, 97, 94, 64, 64, 0},    {3, 112, 113, 128, 128, 64},
+      {4, 97, 94, 64, 64, 32},  {4, 97, 94, 64, 64, 0},   {3, 112, 113, 128, 128, 64},
       {3, 96, 95, 128, 128, 0}, {4, 97, 94, 128, 64, 32}, {2, 19, 22, 64, 64, 32},
       {2, 19, 22, 6, 5, 3}};
   for (const std::vector<int64_t>& c : cases) {
@@ -433,7 +433,9 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
          ops::conv2d_pool({x}, w, std::nullopt, at::rand({8, 15, 1, 1}), at::rand({8}));
        }),
        "side_weight must be (S, 16, 1, 1), found [8, 15, 1, 1]");
-  says(error([&] { ops::conv2d_pool({x}, w, std::nullopt, at::rand({8, 16, 1, 1})); }),
+  says(error([&] {
+         ops::conv2d_pool({x}, w, std::nullopt, at::rand({8, 16, 1, 1}));
+       }),
        "side_weight and side_bias belong together, found only side_weight");
   says(error([&] {
          ops::conv2d_pool({at::rand({1, 32, 1, 8})}, w, std::nullopt);

@@ -22,9 +22,9 @@ namespace hdfnet::ops {
 ///
 /// On CUDA, fp16 and bf16 with K 1 or 3, channels_last inputs and weight, and all channel counts of
 /// a group in sixteens run as one kernel, summed in float32; slices of a channels_last map are read
-/// in place. On compute capability 9.0, K 3 without groups and with all channels in 64s has a kernel of
-/// its own. Everything else, and calls that need a gradient, concatenate and call conv2d. Raises
-/// c10::Error naming the expected and the actual value.
+/// in place. On compute capability 9.0, K 3 without groups and with all channels in 64s has a
+/// kernel of its own. Everything else, and calls that need a gradient, concatenate and call conv2d.
+/// Raises c10::Error naming the expected and the actual value.
 at::Tensor concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias, int64_t groups = 1,
                          bool relu = false);
@@ -34,8 +34,8 @@ bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
                            const std::optional<at::Tensor>& bias, int64_t groups = 1,
                            std::string* why = nullptr);
 
-/// The end of an encoder's stage: y = relu(concat_conv2d(inputs, weight, bias)), of which only the 2x2
-/// maximum and, if asked for, a 1x1 convolution are wanted.
+/// The end of an encoder's stage: y = relu(concat_conv2d(inputs, weight, bias)), of which only the
+/// 2x2 maximum and, if asked for, a 1x1 convolution are wanted.
 ///
 /// inputs       one or more (N, C_i, H, W), H and W at least 2
 /// weight, bias (O, C_0 + C_1 + ..., K, K), K odd, and (O) or none
@@ -44,8 +44,8 @@ bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
 /// returns      max_pool2d(y, 2) (N, O, H / 2, W / 2) and conv2d(y, side_weight, side_bias)
 ///              (N, S, H, W), empty without side_weight; layout as of concat_conv2d
 ///
-/// One kernel in fp16 and bf16 on compute capability 9.0, where y is not stored: channels_last, K 3,
-/// channels in 64s, S half of an O of 64 or 128. Everything else runs step by step.
+/// One kernel in fp16 and bf16 on compute capability 9.0, where y is not stored: channels_last, K
+/// 3, channels in 64s, S half of an O of 64 or 128. Everything else runs step by step.
 std::tuple<at::Tensor, at::Tensor> conv2d_pool(
     at::TensorList inputs, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     const std::optional<at::Tensor>& side_weight = std::nullopt,
@@ -103,9 +103,10 @@ at::Tensor& bias_relu_(at::Tensor& y, const at::Tensor& bias,
 /// returns (N, C, (H + 2 * padding - kernel_size) / stride + 1, the same of W), in channels_last
 ///         where x is, else contiguous
 ///
-/// On CUDA, 2x2 without padding or 3x3 with padding 1, and stride 2 run as one kernel: fp16 and bf16
-/// in channels_last with channels in eights, float32 in either layout, channels_last in fours; everything else, and calls that need a gradient, as
-/// at::max_pool2d. NaN wins over every number in both.
+/// On CUDA, 2x2 without padding or 3x3 with padding 1, and stride 2 run as one kernel: fp16 and
+/// bf16 in channels_last with channels in eights, float32 in either layout, channels_last in fours;
+/// everything else, and calls that need a gradient, as at::max_pool2d. NaN wins over every number
+/// in both.
 at::Tensor max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride,
                       int64_t padding = 0);
 
