@@ -4,6 +4,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string>
+
 #include "hdfnet/ops/convolution.h"
 #include "support.h"
 
@@ -168,6 +171,30 @@ TEST_P(ConvolutionOn, EndsAStageInItsPooledMapAndASide) {
     EXPECT_LT(error_of(side, at::conv2d(y, exactly(*side_weight), exactly(*side_bias))).largest,
               3 * tolerance())
         << c[4] << " outputs, side of " << c[5];
+  }
+}
+
+TEST_P(ConvolutionOn, SaysWhetherItIsWideAndWhyNot) {
+  const at::Tensor x = map({4, 64, 96, 96});
+  const at::Tensor w = weight({64, 128, 3, 3});
+  std::string why;
+  const bool wide = ops::concat_conv2d_is_wide({x, x}, w, std::nullopt, 1, &why);
+  const auto type = std::get<1>(GetParam());
+  if (on_cpu()) {
+    EXPECT_FALSE(wide);
+    EXPECT_TRUE(why == "not on a CUDA device" || why == "this build has no CUDA kernels") << why;
+  } else if (type != at::kHalf && type != at::kBFloat16) {
+    EXPECT_FALSE(wide);
+    EXPECT_EQ(why, "not fp16 or bf16");
+  } else if (!wide) {
+    EXPECT_EQ(why, "compute capability other than 9.0");
+  } else {
+    // The other tests' large cases are there for this kernel.
+    EXPECT_FALSE(ops::concat_conv2d_is_wide({map({1, 128, 20, 20})}, w, std::nullopt, 1, &why));
+    EXPECT_EQ(why, "tiles for fewer than 3/4 of the card");
+    EXPECT_FALSE(
+        ops::concat_conv2d_is_wide({x, x}, weight({32, 128, 3, 3}), std::nullopt, 1, &why));
+    EXPECT_EQ(why, "outputs not in 64s");
   }
 }
 

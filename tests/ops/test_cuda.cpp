@@ -297,7 +297,7 @@ TEST_F(Cuda, TheNetworksShapesHaveKernels) {
     EXPECT_TRUE(ops::cuda::can_run_max_pool2d(pool, &why)) << why;
     pool.channels = 60;
     EXPECT_FALSE(ops::cuda::can_run_max_pool2d(pool, &why));
-    EXPECT_EQ(why, "channels not in eights");
+    EXPECT_EQ(why, "channels not in sixteen bytes");
   }
   for (const auto& [channels, outputs] :
        {std::pair{64, 32}, {128, 64}, {256, 64}, {512, 64}, {1024, 64}, {2048, 64}}) {
