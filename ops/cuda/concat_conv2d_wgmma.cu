@@ -19,6 +19,8 @@
 // times; the input once from memory, the output once. Figures: ops/README.md.
 #include <cudaTypedefs.h>
 
+#include <algorithm>
+
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/hopper.cuh"
 #include "cuda/scalar.cuh"
@@ -454,8 +456,8 @@ cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
   const int processors = current_device().processors;
-  kernel < <<plan.tiles<processors ? plan.tiles : processors, kThreads, bytes, stream>>>(a, maps,
-                                                                                         plan);
+  const int blocks = std::min(plan.tiles, processors);
+  kernel<<<blocks, kThreads, bytes, stream>>>(a, maps, plan);
   return cudaGetLastError();
 }
 
