@@ -108,6 +108,11 @@ def on_cores(cores: List[int]) -> List[str]:
     return ["taskset", "-c", ",".join(map(str, cores))]
 
 
+def without_resizing(device: str) -> List[str]:
+    """For `hdfnet-bench folder` beside that device: a GPU resizes the pictures itself."""
+    return ["--pictures"] if device.startswith("cuda") or device == "all" else []
+
+
 def core_parts(cores: List[int], parts: int) -> List[List[int]]:
     """Equal shares of the cores, neighbours together; all of them to each where there are too few."""
     size = len(cores) // parts

@@ -7,8 +7,8 @@ alone, on the same cores in the same run; and beside a script in the authors' wa
 
 The pairs, 640x480 JPEG (quality 95) and 16-bit PNG depth, are made from the example pairs first, by all cores.
 Then, each bound to the first --cores cores, in turn --rounds times: `hdfnet-bench folder` (reading and writing
-alone; its network answers each pair with the middlemost map of a run before) and hdfnet-infer with each
---batch. `hdfnet-bench network` gives the network alone. Three rates are given of hdfnet-infer:
+alone; its network answers each pair with the middlemost map of a run before; beside a GPU, which resizes the
+pictures, without that) and hdfnet-infer with each --batch. `hdfnet-bench network` gives the network alone. Three rates are given of hdfnet-infer:
   process  with the start of the process, of the device and the loading of the weights
   run      as hdfnet-infer says at its end: from the first pair on; this is the one compared
   steady   after the first quarter of the results
@@ -175,7 +175,7 @@ class Measurement:
         shutil.rmtree(out, ignore_errors=True)
         batch = self.options.batch.split(",")[0]
         return self.bench("folder", *runs.inputs(self.folder), "--out", str(out), "--answer", str(self.answer),
-                          "--batch", batch if batch != "auto" else "32")
+                          "--batch", batch if batch != "auto" else "32", *runs.without_resizing(self.options.device))
 
     def one_by_one(self) -> dict:
         line = [sys.executable, str(ROOT / "scripts/one_by_one.py"), *runs.inputs(self.folder)]

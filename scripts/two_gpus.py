@@ -273,7 +273,7 @@ class Measurement:
     def files_alone(self) -> dict:
         answer = runs.middle_file(self.work / f"one-{self.precisions[0]}", self.work / "answer.png")
         return self.bench("folder", *runs.inputs(self.folder), "--out", str(self.work / "alone"), "--answer",
-                          str(answer), "--batch", self.options.batch)
+                          str(answer), "--batch", self.options.batch, *runs.without_resizing(self.options.one))
 
     def network_alone(self, precision: str) -> dict:
         row = self.bench("network", "--who", "engine", "--no-memory", "--weights", str(self.options.weights),

@@ -4,14 +4,17 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hdfnet/version.h"
 #include "image/pil.h"
 #include "image/read.h"
+#include "image/saliency_output.h"
 #include "report_options.h"
 #include "run/pair_files.h"
 #include "run/pipeline.h"
@@ -29,6 +32,7 @@ struct FolderOptions {
   int side = 320;
   int threads = 0;
   int repeats = 1;
+  bool pictures = false;
   ReportOptions report;
 };
 
@@ -47,14 +51,15 @@ std::shared_ptr<const float[]> read_answer(const std::filesystem::path& file, in
   return map;
 }
 
-/// Has one answer, the same for every pair, and gives it without any work.
+/// Has one answer, the same for every pair, and gives it without any work. Takes pictures, as a
+/// network on a GPU does, or planes; pictures' maps are finished.
 class ReadyNetwork final : public app::Network {
  public:
-  ReadyNetwork(const std::shared_ptr<const float[]>& map, int side, int batch)
-      : side_(side), batch_(batch) {
-    const std::size_t plane = static_cast<std::size_t>(side) * side;
-    const std::shared_ptr<float[]> maps(new float[plane * batch]);
-    for (int i = 0; i < batch; ++i) std::copy_n(map.get(), plane, maps.get() + plane * i);
+  ReadyNetwork(const std::shared_ptr<const float[]>& map, const FolderOptions& options)
+      : side_(options.side), batch_(options.batch), pictures_(options.pictures) {
+    const std::size_t plane = static_cast<std::size_t>(side_) * side_;
+    const std::shared_ptr<float[]> maps(new float[plane * batch_]);
+    for (int i = 0; i < batch_; ++i) std::copy_n(map.get(), plane, maps.get() + plane * i);
     maps_ = maps;
     info_.device = "none";
     info_.precision = "fp32";
@@ -64,17 +69,47 @@ class ReadyNetwork final : public app::Network {
   std::shared_ptr<float[]> allocate(std::size_t count) const override {
     return std::shared_ptr<float[]>(new float[count]);
   }
+  bool takes_pictures() const override { return pictures_; }
   app::Maps forward(const app::BatchView& batch) override {
     if (batch.count > batch_) throw std::logic_error("the batch is larger than was said");
-    return {maps_, batch.count, side_, side_, nullptr};
+    app::Maps maps{maps_, batch.count, side_, side_, nullptr};
+    if (batch.pictures != nullptr) maps.finished = finished(batch);
+    return maps;
   }
   app::NetworkTimes measure(const app::BatchView&, int) override { return {}; }
   std::optional<app::Ceilings> measure_ceilings() override { return std::nullopt; }
 
  private:
+  using Levels = std::shared_ptr<const unsigned char[]>;
+
+  std::shared_ptr<const std::vector<app::FinishedMap>> finished(const app::BatchView& batch) {
+    std::vector<app::FinishedMap> maps(static_cast<std::size_t>(batch.count));
+    for (int i = 0; i < batch.count; ++i) {
+      const auto& wanted = batch.pictures[i].map;
+      if (wanted) maps[static_cast<std::size_t>(i)].levels = levels(*wanted);
+    }
+    return std::make_shared<const std::vector<app::FinishedMap>>(std::move(maps));
+  }
+
+  /// Made once for each size.
+  const Levels& levels(const app::LevelMap& wanted) {
+    Levels& known = levels_[{wanted.height, wanted.width}];
+    if (known == nullptr) {
+      const cv::Mat map(side_, side_, CV_32FC1, const_cast<float*>(maps_.get()));
+      const cv::Mat picture = app::saliency_image(map, {wanted.width, wanted.height},
+                                                  {8, wanted.rounding, app::Upsample::bilinear});
+      const std::shared_ptr<unsigned char[]> bytes(new unsigned char[picture.total()]);
+      std::copy_n(picture.ptr(), picture.total(), bytes.get());
+      known = bytes;
+    }
+    return known;
+  }
+
   const int side_;
   const int batch_;
+  const bool pictures_;
   std::shared_ptr<const float[]> maps_;
+  std::map<std::pair<int, int>, Levels> levels_;
   app::NetworkInfo info_;
 };
 
@@ -110,9 +145,8 @@ class Passage {
     app::StageClock clock(/*keep=*/false);
     app::PairFiles files(options_.files, console, clock);
     const auto none_wider = [](app::Precision) { return std::unique_ptr<app::Network>(); };
-    app::RobustNetwork network(
-        std::make_unique<ReadyNetwork>(answer_, options_.side, options_.batch), none_wider,
-        console);
+    app::RobustNetwork network(std::make_unique<ReadyNetwork>(answer_, options_), none_wider,
+                               console);
     app::PipelineSettings settings;
     settings.workers = options_.threads;
     settings.batch = options_.batch;
@@ -155,6 +189,7 @@ int run_folder(FolderOptions options) {
   Row environment;
   environment["hdfnet"] = HDFNET_VERSION;
   environment["size"] = options.side;
+  environment["resizing"] = options.pictures ? "none" : "on the host";
   environment["answer"] = options.answer.string();
   options.report.write(environment, rows);
   const bool complete = std::all_of(rows.begin(), rows.end(),
@@ -188,6 +223,9 @@ void add_folder_command(CLI::App& app, std::function<int()>& run) {
   command->add_option("--threads", options->threads, "that read and write, 0: as many as cores")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_flag("--pictures", options->pictures,
+                    "leaves resizing and normalising out, as hdfnet-infer on a GPU does, where the "
+                    "device does them");
   command->add_option("--repeat", options->repeats, "ways through the folder, a row each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -74,6 +74,11 @@ class Runs(WithFolder):
         self.assertEqual(folder_runs.core_parts([3, 4, 5, 6, 7], 2), [[3, 4], [5, 6]])
         self.assertEqual(folder_runs.core_parts([3], 2), [[3], [3]])
 
+    def test_resizing_is_left_to_a_gpu(self):
+        for device in ("cuda", "cuda:1", "all"):
+            self.assertEqual(folder_runs.without_resizing(device), ["--pictures"])
+        self.assertEqual(folder_runs.without_resizing("cpu"), [])
+
     def test_a_process_is_timed_by_its_lines(self):
         run = folder_runs.run_once(["sh", "-c", "echo a; echo b; echo said >&2; exit 3"], self.folder, 60)
         self.assertEqual((run.status, len(run.stamps), run.said), (3, 2, "said\n"))

@@ -103,6 +103,19 @@ class FolderBench(unittest.TestCase):
         self.assertEqual([file.stem for file in maps], ["cactus", "duck", "teapot"])
         self.assertEqual(len({file.read_bytes() for file in maps}), 1)  # the one answer, to all
 
+    def test_pictures_give_the_same_maps_without_the_resizing(self):
+        times, maps = [], []
+        for options in ([], ["--pictures"]):
+            result = self.folder_bench(ROOT / "examples/depth_mm", "--batch", 2, "--threads", 1, *options)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual(answer["resizing"], "none" if options else "on the host")
+            times.append(answer["rows"][0]["preprocess ms"])
+            maps.append({file.name: file.read_bytes() for file in (self.folder / "out").iterdir()})
+        self.assertEqual(len(maps[0]), 3)
+        self.assertEqual(*maps)
+        self.assertLess(times[1], times[0])
+
     def test_a_pair_that_fails_is_named_and_the_others_are_written(self):
         depth = self.folder / "depth"
         depth.mkdir()
