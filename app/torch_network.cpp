@@ -20,6 +20,7 @@
 #include "hdfnet/ops/library.h"
 #include "hdfnet/parameters.h"
 #include "host_memory.h"
+#include "text/memory_missing.h"
 
 #ifdef HDFNET_WITH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -62,7 +63,7 @@ auto translated(Work work) -> decltype(work()) {
   } catch (const hdfnet::Error& error) {
     switch (error.code()) {
       case hdfnet::ErrorCode::out_of_memory:
-        throw OutOfMemory(error.what());
+        throw OutOfMemory(memory_missing(error.what()));
       case hdfnet::ErrorCode::weights:
         throw SetupError(error.what(), SetupError::Fault::weights);
       case hdfnet::ErrorCode::device:
@@ -75,7 +76,7 @@ auto translated(Work work) -> decltype(work()) {
     }
     throw;
   } catch (const c10::OutOfMemoryError& error) {
-    throw OutOfMemory(brief(error));
+    throw OutOfMemory(memory_missing(brief(error)));
   } catch (const c10::Error& error) {
     throw std::runtime_error(brief(error));
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "text/memory_missing.h"
 #include "text/printable.h"
 #include "text/utf8.h"
 
@@ -41,6 +42,27 @@ TEST(Printable, SentencesEndOnce) {
 TEST(Printable, CountsInWords) {
   EXPECT_EQ(counted(1, "pair"), "1 pair");
   EXPECT_EQ(counted(0, "pair"), "0 pairs");
+}
+
+TEST(MemoryMissing, SaysWhatWasAskedForAndWhatIsFree) {
+  const std::string told =
+      "not enough memory on cuda:1 for a batch of 32: CUDA out of memory. Tried to allocate 200.00 "
+      "MiB. GPU 1 has a total capacity of 139.80 GiB of which 149.56 MiB is free. Process 3526 has "
+      "138.32 GiB memory in use. Including non-PyTorch memory, this process has 1.32 GiB memory in "
+      "use. Of the allocated memory 740.44 MiB is allocated by PyTorch, and 3.56 MiB is reserved "
+      "by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.";
+  EXPECT_EQ(memory_missing(told),
+            "not enough memory on cuda:1 for a batch of 32: Tried to allocate 200.00 MiB; 149.56 "
+            "MiB of 139.80 GiB are free");
+}
+
+TEST(MemoryMissing, OtherWordsStayAsFarAsTheyAreNotUnderstood) {
+  EXPECT_EQ(memory_missing("CUDA error: out of memory"), "CUDA error: out of memory");
+  EXPECT_EQ(memory_missing("CUDA out of memory. Buy more."), "CUDA out of memory. Buy more.");
+  EXPECT_EQ(memory_missing("CUDA out of memory. Tried to allocate 2.00 GiB. It failed."),
+            "Tried to allocate 2.00 GiB");
+  EXPECT_EQ(memory_missing(""), "");
 }
 
 }  // namespace
