@@ -13,6 +13,7 @@
 #include "run/pair_files.h"
 #include "run/pipeline.h"
 #include "run/progress.h"
+#include "run/shard.h"
 #include "run/summary.h"
 #include "run_reports.h"
 #include "setup.h"
@@ -87,7 +88,8 @@ class Inference {
   }
 
   void start_networks() {
-    setup_ = resolve_setup(options_, provider_, to_do_.size());
+    const bool single = plan_.jobs.size() == 1 && resolve_shard(options_.shard).count == 1;
+    setup_ = resolve_setup(options_, provider_, to_do_.size(), single);
     networks_ = make_networks(options_, setup_, provider_, console_);
     if (options_.device == "auto" && setup_.devices.front() == "cpu") {
       if (const std::string why = provider_.unused_gpu(); !why.empty()) console_.warning(why);

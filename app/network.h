@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -62,8 +63,14 @@ struct BatchView {
   int height = 0;
   int width = 0;
   const PairPictures* pictures = nullptr;  ///< (count); then there are no planes
+  /// The network computes so many images, the last one again and again after `count`, and returns
+  /// `count` maps. Which kernels a device runs depends on the number, and the last bits on them.
+  int filled_to = 0;
 
-  /// Images [first, first + size) of this batch.
+  /// That the network computes.
+  int images() const { return std::max(count, filled_to); }
+
+  /// Images [first, first + size) of this batch, not filled up.
   BatchView part(int first, int size) const {
     if (pictures != nullptr) return {nullptr, nullptr, size, height, width, pictures + first};
     const std::size_t plane = static_cast<std::size_t>(height) * width;

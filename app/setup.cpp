@@ -28,7 +28,8 @@ std::vector<std::string> choose_devices(const Options& options, NetworkProvider&
 
 }  // namespace
 
-Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs) {
+Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs,
+                    bool single) {
   Setup setup;
   setup.devices = choose_devices(options, provider);
   setup.on_gpu = is_gpu(setup.devices.front());
@@ -36,7 +37,9 @@ Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size
   const std::size_t devices = setup.devices.size();
   const int most =
       static_cast<int>(std::clamp<std::size_t>((pairs + devices - 1) / devices, 1, 65536));
-  setup.batch = std::min(options.batch.value.value_or(setup.on_gpu ? gpu_batch : 1), most);
+  const int wanted = options.batch.value.value_or(setup.on_gpu ? gpu_batch : 1);
+  setup.batch = std::min(wanted, most);
+  if (setup.on_gpu && !single) setup.full_batch = wanted;
   setup.threads = options.threads.value.value_or(usable_cores());
   setup.workers = setup.threads;  // on the CPU they take turns with the network
   return setup;
@@ -55,7 +58,8 @@ std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options
       return provider.make({device, precision, ddpm});
     };
     try {
-      networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console));
+      networks.push_back(std::make_unique<RobustNetwork>(make(options.precision), make, console,
+                                                         setup.full_batch));
     } catch (const std::exception& error) {
       failures.emplace_back(device + " is not used: " + error.what(), std::current_exception());
     }

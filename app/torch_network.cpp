@@ -131,8 +131,17 @@ at::Tensor to_device(const at::Tensor& host, at::Device device) {
   return host.to(device, /*non_blocking=*/true);
 }
 
+/// (count,...) with the last image repeated until there are `images` of them.
+at::Tensor filled_up(const at::Tensor& tensor, int images) {
+  const int64_t count = tensor.size(0);
+  if (images <= count) return tensor;
+  const at::Tensor last = tensor.narrow(0, count - 1, 1);
+  return at::cat({tensor, last.expand({images - count, -1, -1, -1})});
+}
+
 /// One batch's way over the device around the network, step by step: planes are copied there and
-/// maps back; pictures are prepared there, too, and their maps finished.
+/// maps back; pictures are prepared there, too, and their maps finished. What a batch is filled up
+/// with exists on the device only.
 class DevicePath {
  public:
   static bool takes_pictures(at::Device device) {
@@ -157,37 +166,45 @@ class DevicePath {
     depth = to_device(host.depth, device_);
   }
 
-  /// Makes rgb and depth of pictures.
+  /// Makes rgb and depth of pictures, and fills the batch up.
   void prepare() {
 #ifdef HDFNET_WITH_CUDA
-    if (batch_.pictures == nullptr) return;
-    const cuda::NetworkInput input = cuda::make_input(bytes_, batch_);
-    bytes_.reset();  // for what the network needs
-    rgb = input.rgb;
-    depth = input.depth;
+    if (batch_.pictures != nullptr) {
+      const cuda::NetworkInput input = cuda::make_input(bytes_, batch_);
+      bytes_.reset();  // for what the network needs
+      rgb = input.rgb;
+      depth = input.depth;
+    }
 #endif
+    rgb = filled_up(rgb, batch_.images());
+    depth = filled_up(depth, batch_.images());
+  }
+
+  /// Takes the network's output: the maps of the images that are no filling.
+  void take(const at::Tensor& maps) {
+    saliency_ = maps.narrow(0, 0, batch_.count);
   }
 
   /// Makes the maps that are wanted of the pictures' saliency.
   void finish() {
 #ifdef HDFNET_WITH_CUDA
-    if (batch_.pictures != nullptr) levels_ = cuda::make_levels(saliency, batch_);
+    if (batch_.pictures != nullptr) levels_ = cuda::make_levels(saliency_, batch_);
 #endif
   }
 
   Maps copy_out() {
 #ifdef HDFNET_WITH_CUDA
-    if (batch_.pictures != nullptr) return cuda::fetch_maps(saliency, levels_);
+    if (batch_.pictures != nullptr) return cuda::fetch_maps(saliency_, levels_);
 #endif
-    return fetch(saliency);
+    return fetch(saliency_);
   }
 
   at::Tensor rgb, depth;  ///< the network's input, after prepare()
-  at::Tensor saliency;    ///< its output, set from outside
 
  private:
   const BatchView& batch_;
   const at::Device device_;
+  at::Tensor saliency_;
 #ifdef HDFNET_WITH_CUDA
   at::Tensor bytes_;
   cuda::DeviceLevels levels_;
@@ -253,7 +270,7 @@ class TorchNetwork final : public Network {
       DevicePath path(batch, engine_.device());
       path.copy_in();
       path.prepare();
-      path.saliency = engine_.forward(path.rgb, path.depth);
+      path.take(engine_.forward(path.rgb, path.depth));
       path.finish();
       return path.copy_out();
     });
@@ -321,7 +338,7 @@ class TorchNetwork final : public Network {
     for (int pass = 0; pass < passes; ++pass) {
       add(times.copy_in, device.is_cuda(), [&] { path.copy_in(); });
       add(times.preprocess, pictures, [&] { path.prepare(); });
-      add(times.network, true, [&] { path.saliency = engine_.forward(path.rgb, path.depth); });
+      add(times.network, true, [&] { path.take(engine_.forward(path.rgb, path.depth)); });
       add(times.postprocess, pictures, [&] { path.finish(); });
       add(times.copy_out, device.is_cuda(), [&] { path.copy_out(); });
     }

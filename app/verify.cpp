@@ -90,7 +90,7 @@ double verify_tolerance(const std::string& precision) {
 
 int verify(const Plan& plan, const Options& options, NetworkProvider& provider, std::ostream& out,
            Console& console) {
-  provider.set_threads(resolve_setup(options, provider, plan.jobs.size()).threads);
+  provider.set_threads(resolve_setup(options, provider, plan.jobs.size(), false).threads);
   provider.load(options.weights);
   Comparison comparison(options, provider);
   const double tolerance = verify_tolerance(comparison.info().precision);

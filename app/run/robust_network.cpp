@@ -38,11 +38,13 @@ std::string RobustMap::not_finite() const {
          ": the weights or the input are outside what the network can compute.";
 }
 
-RobustNetwork::RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console)
+RobustNetwork::RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console,
+                             int full_batch)
     : network_(std::move(network)),
       maker_(std::move(maker)),
       console_(console),
       largest_batch_(std::numeric_limits<int>::max()),
+      full_batch_(full_batch),
       wider_precisions_(wider_than(network_->info().precision)),
       wider_networks_(wider_precisions_.size()) {}
 
@@ -51,15 +53,17 @@ std::vector<RobustMap> RobustNetwork::forward_in_parts(const BatchView& batch) {
   int first = 0;
   while (first < batch.count) {
     const int size = std::min(batch.count - first, largest_batch_);
+    BatchView images = batch.part(first, size);
+    images.filled_to = std::min(full_batch_, largest_batch_);
     try {
-      const Maps part = network_->forward(batch.part(first, size));
+      const Maps part = network_->forward(images);
       for (int i = 0; i < size; ++i) result.push_back({part, i, network_->info().precision, true});
       first += size;
     } catch (const OutOfMemory& error) {
-      if (size == 1) throw;
-      largest_batch_ = size / 2;
+      if (images.images() == 1) throw;
+      largest_batch_ = images.images() / 2;
       console_.warning(network_->info().device + " has not enough memory for a batch of " +
-                       std::to_string(size) + "; going on with batches of " +
+                       std::to_string(images.images()) + "; going on with batches of " +
                        std::to_string(largest_batch_) + " (" + error.what() + ")");
     }
   }

@@ -32,7 +32,10 @@ class RobustNetwork {
   /// Makes the same network in another precision; may throw when the device has none.
   using Maker = std::function<std::unique_ptr<Network>(Precision)>;
 
-  RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console);
+  /// `full_batch`: smaller batches are filled up to it, so that a map's last bits do not depend on
+  /// the number of pairs that its batch happens to have; 0: they are computed as they come.
+  RobustNetwork(std::unique_ptr<Network> network, Maker maker, Console& console,
+                int full_batch = 0);
 
   /// The maps of the batch's images, in their order. Throws what the network throws, OutOfMemory
   /// only for a single image.
@@ -49,6 +52,7 @@ class RobustNetwork {
   Maker maker_;
   Console& console_;
   int largest_batch_;  ///< that the memory was enough for
+  const int full_batch_;
   std::vector<Precision> wider_precisions_;
   std::vector<std::unique_ptr<Network>> wider_networks_;
 };

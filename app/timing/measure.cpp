@@ -64,7 +64,8 @@ std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, con
   Batch batch;
   batch.open(0, setup.batch);
   read_first_batch(jobs, options.size, io, network, batch);
-  const BatchView view = batch.view(options.size.height, options.size.width);
+  BatchView view = batch.view(options.size.height, options.size.width);
+  view.filled_to = setup.full_batch;  // as in the run
   if (view.count == 0) return std::nullopt;
   Measurement measured;
   measured.network = network.measure(view, 1 + options.warmup + options.repeat);
@@ -86,7 +87,10 @@ std::vector<std::pair<std::string, std::string>> report_header(const Options& op
       {"weights", options.weights.string()},
       {"device", info.device + (info.device_name.empty() ? "" : " (" + info.device_name + ")")},
       {"precision", info.precision},
-      {"batch", std::to_string(setup.batch)},
+      {"batch", std::to_string(setup.batch) +
+                    (setup.full_batch > setup.batch
+                         ? ", computed as one of " + std::to_string(setup.full_batch)
+                         : "")},
       {"size", std::to_string(options.size.width) + "x" + std::to_string(options.size.height)},
       {"threads", std::to_string(setup.threads) + ", of them " + std::to_string(setup.workers) +
                       " read and write"},

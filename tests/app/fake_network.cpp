@@ -54,9 +54,9 @@ std::shared_ptr<float[]> FakeNetwork::allocate(std::size_t count) const {
 Maps FakeNetwork::forward(const BatchView& batch) {
   {
     const std::lock_guard lock(behaviour_.mutex);
-    behaviour_.batches.push_back(batch.count);
+    behaviour_.batches.push_back(batch.images());
   }
-  if (behaviour_.before_forward) behaviour_.before_forward(batch.count);
+  if (behaviour_.before_forward) behaviour_.before_forward(batch.images());
   if (behaviour_.on_device) behaviour_.on_device(info_.device, batch);
   Maps maps;
   maps.height = batch.height;

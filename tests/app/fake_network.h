@@ -14,7 +14,7 @@ namespace hdfnet::app::test {
 struct FakeBehaviour {
   /// Changes a map before it is returned; arguments: precision, map. Null: the map is the depth.
   std::function<void(const std::string&, std::span<float>)> alter;
-  /// Called at each forward with the batch's size; may throw or wait.
+  /// Called at each forward with the number of images computed; may throw or wait.
   std::function<void(int)> before_forward;
   /// The same with the device and the batch.
   std::function<void(const std::string&, const BatchView&)> on_device;
@@ -25,7 +25,7 @@ struct FakeBehaviour {
   std::string unused_gpu;
 
   std::mutex mutex;
-  std::vector<int> batches;       ///< sizes in the order of the calls
+  std::vector<int> batches;       ///< images computed, in the order of the calls
   std::vector<std::string> made;  ///< "device precision ddpm"
   int loads = 0;
   int finished = 0;  ///< maps returned in 8 bits

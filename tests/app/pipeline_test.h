@@ -78,7 +78,8 @@ class PipelineTest : public testing::Test {
       const auto maker = [this, i](Precision wanted) {
         return provider.make({"cuda:" + std::to_string(i), wanted, Ddpm::fused});
       };
-      owned.push_back(std::make_unique<RobustNetwork>(maker(Precision::fp16), maker, console));
+      owned.push_back(
+          std::make_unique<RobustNetwork>(maker(Precision::fp16), maker, console, full_batch));
       networks.push_back(owned.back().get());
     }
     StageClock clock(false);
@@ -107,6 +108,7 @@ class PipelineTest : public testing::Test {
   FakeIo io;
   PipelineSettings settings;
   int network_count = 1;
+  int full_batch = 0;
   std::function<void()> on_result;
   std::ostringstream log;
   Console console{log, false, false};

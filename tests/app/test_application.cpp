@@ -315,6 +315,35 @@ TEST_F(ApplicationTest, AllDevicesShareTheWork) {
   for (int i = 10; i < 30; ++i) expect_map_is_depth(std::to_string(i));
 }
 
+TEST_F(ApplicationTest, AGpuComputesWholeBatchesHoweverManyPairsAreLeft) {
+  provider.behaviour.gpus = {"cuda:0", "cuda:1"};
+  auto& batches = provider.behaviour.batches;
+  for (int i = 10; i < 15; ++i) test::write_pair(folder.path(), std::to_string(i), i);
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "3"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{3, 3}));
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cuda:0"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32})) << "--batch auto";
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "all"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32, 32}));
+  batches.clear();
+  fs::remove(folder / "out/12.png");
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--skip-existing"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32})) << "a resumed run gives the bytes of a whole one";
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cpu", "--batch", "3"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{3, 2})) << "the CPU's cores have better things to do";
+}
+
+TEST_F(ApplicationTest, ASinglePairIsNotFilledUp) {
+  provider.behaviour.gpus = {"cuda:0"};
+  test::write_pair(folder.path(), "a", 1);
+  EXPECT_EQ(run_folders({"--device", "cuda:0"}), 0) << err.str();
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "1"}), 0) << err.str();
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{1, 1}));
+}
+
 TEST_F(ApplicationTest, ADeviceWithoutRoomForTheNetworkIsLeftOut) {
   provider.behaviour.gpus = {"cuda:0", "cuda:1"};
   provider.behaviour.without_network = {"cuda:0"};

@@ -40,6 +40,41 @@ TEST_F(PipelineTest, BatchesAreConsecutiveJobsWhateverTheTiming) {
   EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{4, 4, 2}));
 }
 
+TEST_F(PipelineTest, EveryBatchIsComputedAsAFullOne) {
+  settings.batch = 4;
+  settings.workers = 3;
+  full_batch = 4;
+  io.unreadable = {1, 6, 7};
+  run(10);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{4, 4, 4}));
+  EXPECT_EQ(with(Status::written), (std::vector<int>{0, 2, 3, 4, 5, 8, 9}));
+  for (const auto& [job, value] : io.written) EXPECT_EQ(value, static_cast<float>(job));
+}
+
+TEST_F(PipelineTest, AFilledBatchThatFailsFailsItsPairsOnly) {
+  int calls = 0;
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls == 3) throw std::runtime_error("device-side assert");
+  };
+  settings.batch = full_batch = 4;
+  run(10);
+  EXPECT_EQ(with(Status::failed), (std::vector<int>{8, 9}));
+  EXPECT_EQ(with(Status::written).size(), 8u);
+}
+
+TEST_F(PipelineTest, WhatIsNotFiniteInAFilledBatchIsSaidOnce) {
+  provider.behaviour.alter = [](const std::string& precision, std::span<float> map) {
+    if (precision == "fp16" && map[0] == 1) map[0] = std::nanf("");
+  };
+  settings.batch = full_batch = 8;
+  run(2);
+  EXPECT_EQ(with(Status::written).size(), 2u);
+  const std::string said = log.str();
+  const std::size_t first = said.find("was not finite");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(said.find("was not finite", first + 1), std::string::npos) << said;
+}
+
 TEST_F(PipelineTest, SeveralNetworksShareTheWork) {
   network_count = 3;
   settings.batch = 2;

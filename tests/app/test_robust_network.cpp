@@ -14,11 +14,11 @@ constexpr int side = 4;
 
 class RobustNetworkTest : public testing::Test {
  protected:
-  RobustNetwork make(Precision precision) {
+  RobustNetwork make(Precision precision, int full_batch = 0) {
     const auto maker = [this](Precision wanted) {
       return provider.make({"cuda:0", wanted, Ddpm::fused});
     };
-    return RobustNetwork(maker(precision), maker, console);
+    return RobustNetwork(maker(precision), maker, console, full_batch);
   }
 
   /// A batch whose image i has depth i everywhere.
@@ -49,6 +49,49 @@ TEST_F(RobustNetworkTest, HalvesTheBatchWhenMemoryIsShortAndStaysThere) {
   EXPECT_NE(log.str().find("not enough memory for a batch of 8; going on with batches of 4"),
             std::string::npos)
       << log.str();
+}
+
+TEST_F(RobustNetworkTest, SmallBatchesAreFilledUp) {
+  RobustNetwork network = make(Precision::fp16, 8);
+  for (const int count : {8, 3, 1, 11}) {
+    const std::vector<RobustMap> result = network.forward(batch(count));
+    ASSERT_EQ(result.size(), static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) EXPECT_EQ(result[i].values()[5], static_cast<float>(i));
+  }
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{8, 8, 8, 11}));
+}
+
+TEST_F(RobustNetworkTest, AFilledBatchThatDoesNotFitIsHalvedToo) {
+  provider.behaviour.before_forward = [](int count) {
+    if (count > 3) throw OutOfMemory("4 GiB wanted");
+  };
+  RobustNetwork network = make(Precision::fp16, 8);
+  for (const int count : {1, 3}) {
+    const std::vector<RobustMap> result = network.forward(batch(count));
+    ASSERT_EQ(result.size(), static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) EXPECT_EQ(result[i].values()[5], static_cast<float>(i));
+  }
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{8, 4, 2, 2, 2}));
+  EXPECT_NE(log.str().find("not enough memory for a batch of 8; going on with batches of 4"),
+            std::string::npos)
+      << log.str();
+}
+
+TEST_F(RobustNetworkTest, AnImageInAFilledBatchThatNeverFitsIsAnError) {
+  provider.behaviour.before_forward = [](int) { throw OutOfMemory("no"); };
+  RobustNetwork network = make(Precision::fp16, 4);
+  EXPECT_THROW(network.forward(batch(1)), OutOfMemory);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{4, 2, 1}));
+}
+
+TEST_F(RobustNetworkTest, TheFillingIsNotComputedAgain) {
+  provider.behaviour.alter = [](const std::string& precision, std::span<float> map) {
+    if (precision == "fp16" && map[0] == 1) map[3] = std::numeric_limits<float>::quiet_NaN();
+  };
+  RobustNetwork network = make(Precision::fp16, 8);
+  const std::vector<RobustMap> result = network.forward(batch(2));
+  EXPECT_EQ(result[1].precision, "bf16");
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{8, 1})) << "the last image alone";
 }
 
 TEST_F(RobustNetworkTest, ASingleImageThatDoesNotFitIsAnError) {
