@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <system_error>
 
 #include "application.h"
@@ -71,6 +73,7 @@ class Inference {
     const std::string totals = summary_.totals(seconds.count());
     if (measured_) {
       measured_->header = report_header(options_, setup_, provider_, networks_.front()->network());
+      for (const Stage stage : {Stage::load, Stage::warm_up}) add_to_header(stage);
     }
     const bool reported = reports_.write(measured_, clock_, measured_at_ms_, totals, console_);
     const bool listed = stored_manifest(manifest);
@@ -88,9 +91,11 @@ class Inference {
   }
 
   void start_networks() {
+    StageTimer loading(clock_, "start", Stage::load, "weights and networks");
     const bool single = plan_.jobs.size() == 1 && resolve_shard(options_.shard).count == 1;
     setup_ = resolve_setup(options_, provider_, to_do_.size(), single);
     networks_ = make_networks(options_, setup_, provider_, console_);
+    loading.stop();
     if (options_.device == "auto" && setup_.devices.front() == "cpu") {
       if (const std::string why = provider_.unused_gpu(); !why.empty()) console_.warning(why);
     }
@@ -160,6 +165,14 @@ class Inference {
     PairFiles reader(options_, silent, aside);
     measured_ = measure_first_batch(to_do_, options_, setup_, reader, networks_.front()->network());
     measured_at_ms_ = start.count();
+  }
+
+  /// What went before the first results; of several networks the one that took longest.
+  void add_to_header(Stage stage) {
+    const std::vector<double> times = clock_.durations(stage);
+    if (times.empty()) return;
+    const double longest = *std::max_element(times.begin(), times.end());
+    measured_->header.emplace_back(name(stage), std::to_string(std::lround(longest)) + " ms");
   }
 
   bool stored_manifest(Manifest& manifest) {

@@ -151,6 +151,10 @@ class Network {
   /// Throws OutOfMemory; any other exception is a fault of this batch.
   virtual Maps forward(const BatchView& batch) = 0;
 
+  /// Calls of forward() before those that follow, of the same size, are as fast as they can be. Who
+  /// has many batches makes them beforehand, with any batch.
+  virtual int passes_to_warm_up() const { return 0; }
+
   /// Runs `passes` passes over the batch, whole and module by module.
   virtual NetworkTimes measure(const BatchView& batch, int passes) = 0;
 
@@ -177,6 +181,10 @@ class NetworkProvider {
 
   /// Why a GPU of this machine is not used by `auto`, as a sentence; empty when none is there.
   virtual std::string unused_gpu() const { return {}; }
+
+  /// Begins to set up what networks on that device need whatever the weights are, beside what the
+  /// caller goes on to do. Says nothing of faults: make() meets them again.
+  virtual void prepare(const std::string& device) { static_cast<void>(device); }
 
   /// Reads the weights; must come before the functions below.
   virtual void load(const std::filesystem::path& weights) = 0;

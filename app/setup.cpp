@@ -50,6 +50,7 @@ std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options
                                                           NetworkProvider& provider,
                                                           Console& console) {
   provider.set_threads(setup.threads);
+  for (const std::string& device : setup.devices) provider.prepare(device);
   provider.load(options.weights);
   std::vector<std::unique_ptr<RobustNetwork>> networks;
   std::vector<std::pair<std::string, std::exception_ptr>> failures;

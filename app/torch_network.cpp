@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include "cuda_architectures.h"
 #include "cuda_driver.h"
@@ -260,6 +261,9 @@ class TorchNetwork final : public Network {
     return translated([&] { return host_floats(count, engine_.device().is_cuda()); });
   }
 
+  /// A plain one and one that is captured, on a GPU.
+  int passes_to_warm_up() const override { return engine_.device().is_cuda() ? 2 : 0; }
+
   bool takes_pictures() const override { return DevicePath::takes_pictures(engine_.device()); }
 
   Maps forward(const BatchView& batch) override {
@@ -392,8 +396,33 @@ int usable_gpus() {
   return ops::built_with_cuda() && at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
 }
 
+/// The device's context and the libraries that convolutions need, which are loaded at their first
+/// use: as long as reading the weights takes, and longer.
+void set_up(at::Device device) {
+  try {
+    const c10::InferenceMode inference;
+    const c10::OptionalDeviceGuard guard(device);
+    const auto options = at::TensorOptions(device).dtype(at::kHalf);
+    const at::Tensor x =
+        at::zeros({1, 64, 16, 16}, options).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor weight =
+        at::zeros({64, 64, 3, 3}, options).contiguous(at::MemoryFormat::ChannelsLast);
+    at::cudnn_convolution_relu(x, weight, at::zeros({64}, options), {1, 1}, {1, 1}, {1, 1}, 1);
+    wait_for(device);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
 class TorchProvider final : public NetworkProvider {
  public:
+  void prepare(const std::string& device) override {
+    const at::Device wanted(device);
+    const int index = wanted.has_index() ? wanted.index() : 0;
+    if (!wanted.is_cuda() || index >= usable_gpus()) return;
+    prepared_.emplace_back([wanted] { set_up(wanted); });
+  }
+
   std::vector<std::string> devices(const std::string& wanted) override {
     if (wanted == "auto") return {usable_gpus() > 0 ? "cuda:0" : "cpu"};
     if (wanted == "cuda") return {"cuda:0"};
@@ -475,6 +504,7 @@ class TorchProvider final : public NetworkProvider {
   std::filesystem::path weights_;
   Parameters parameters_;
   int threads_ = 0;
+  std::vector<std::jthread> prepared_;
 };
 
 }  // namespace

@@ -11,6 +11,10 @@
 namespace hdfnet::app {
 namespace {
 
+/// A network warms up when it has so many batches to come: a pass more is nothing to them, and
+/// reading goes on meanwhile.
+constexpr std::size_t kBatchesToWarmUpFor = 4;
+
 /// Runs `step` and turns an exception into the pair's failure.
 template <class Step>
 void attempt(Slot& slot, Step step) {
@@ -105,7 +109,22 @@ class Run {
     return parts_.networks.back()->network().allocate(count);
   }
 
+  /// While the workers read the first batches.
+  void warm_up(int index) {
+    RobustNetwork& network = *parts_.networks[index];
+    const std::size_t batches = jobs_.size() / parts_.networks.size() / settings_.batch;
+    if (network.network().passes_to_warm_up() == 0 || batches < kBatchesToWarmUpFor) return;
+    if (scheduler_.stopping()) return;
+    StageTimer timer(parts_.clock, lane_of(index), Stage::warm_up,
+                     "batch of " + std::to_string(settings_.batch));
+    network.warm_up(settings_.batch, settings_.height, settings_.width);
+    timer.stop();
+  }
+
+  static std::string lane_of(int network) { return "network " + std::to_string(network); }
+
   void network_thread(int index) {
+    warm_up(index);
     while (Batch* batch = scheduler_.next_batch(index)) {
       if (batch->failures.empty()) batch->close_gaps(settings_.height, settings_.width);
       const bool settled = scheduler_.stopping() || forward(*batch, index);
@@ -134,7 +153,7 @@ class Run {
     if (view.count == 0) return true;
     RobustNetwork& network = *parts_.networks[index];
     const NetworkInfo& info = network.network().info();
-    StageTimer timer(parts_.clock, "network " + std::to_string(index), Stage::network,
+    StageTimer timer(parts_.clock, lane_of(index), Stage::network,
                      "batch of " + std::to_string(view.count) + " from " + jobs_[batch.first].name);
     bool failed = false;
     try {

@@ -93,6 +93,25 @@ bool RobustNetwork::recompute(const BatchView& image, Network& network, RobustMa
   }
 }
 
+void RobustNetwork::warm_up(int count, int height, int width) {
+  try {
+    const std::size_t plane = static_cast<std::size_t>(height) * width;
+    const std::shared_ptr<float[]> black = network_->allocate(4 * plane);
+    std::fill_n(black.get(), 4 * plane, 0.0F);
+    const PairPictures pictures{reinterpret_cast<const unsigned char*>(black.get()), height, width,
+                                LevelMap{height, width, Rounding::nearest}};
+    BatchView batch{black.get(), black.get() + 3 * plane,     1, height, width,
+                    nullptr,     std::max(count, full_batch_)};
+    if (network_->takes_pictures()) {
+      batch.rgb = batch.depth = nullptr;
+      batch.pictures = &pictures;
+    }
+    for (int pass = 0; pass < network_->passes_to_warm_up(); ++pass) network_->forward(batch);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
 std::vector<RobustMap> RobustNetwork::forward(const BatchView& batch) {
   std::vector<RobustMap> result = forward_in_parts(batch);
   for (int i = 0; i < batch.count; ++i) {

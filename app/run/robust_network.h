@@ -41,6 +41,10 @@ class RobustNetwork {
   /// only for a single image.
   std::vector<RobustMap> forward(const BatchView& batch);
 
+  /// The passes that the network needs to be as fast as it can be with batches of `count` images.
+  /// Says nothing of faults: the first batch meets them again, and they are handled there.
+  void warm_up(int count, int height, int width);
+
   Network& network() { return *network_; }
 
  private:

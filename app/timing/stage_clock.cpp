@@ -30,9 +30,13 @@ const char* name(Stage stage) {
     case Stage::postprocess:
       return "post-process";
     case Stage::encode:
+      return "encode";
+    case Stage::load:
+      return "load";
+    case Stage::warm_up:
       break;
   }
-  return "encode";
+  return "warm-up";
 }
 
 double StageClock::add(const std::string& lane, Stage stage, const std::string& what,

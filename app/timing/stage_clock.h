@@ -9,7 +9,7 @@
 
 namespace hdfnet::app {
 
-/// The steps of a pair's way through the program, in order.
+/// The steps of a pair's way through the program, in order; and the steps before it.
 enum class Stage {
   decode,
   preprocess,
@@ -19,8 +19,11 @@ enum class Stage {
   device_postprocess,
   copy_out,
   postprocess,
-  encode
+  encode,
+  load,    ///< weights, device and networks
+  warm_up  ///< of a network, while the first pairs are read
 };
+/// Those of a pair.
 inline constexpr std::array all_stages{
     Stage::decode,  Stage::preprocess,         Stage::copy_in,  Stage::device_preprocess,
     Stage::network, Stage::device_postprocess, Stage::copy_out, Stage::postprocess,

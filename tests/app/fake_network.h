@@ -21,12 +21,14 @@ struct FakeBehaviour {
   std::vector<std::string> without_network;  ///< devices for which make() throws
   std::vector<std::string> gpus;             ///< `all` and `auto` use them; empty: CPU only
   std::vector<Precision> unsupported;        ///< make() throws for these
-  bool takes_pictures = false;               ///< prepares and finishes, as a device does
+  int passes_to_warm_up = 0;
+  bool takes_pictures = false;  ///< prepares and finishes, as a device does
   std::string unused_gpu;
 
   std::mutex mutex;
-  std::vector<int> batches;       ///< images computed, in the order of the calls
-  std::vector<std::string> made;  ///< "device precision ddpm"
+  std::vector<int> batches;           ///< images computed, in the order of the calls
+  std::vector<std::string> prepared;  ///< devices, before the weights were read
+  std::vector<std::string> made;      ///< "device precision ddpm"
   int loads = 0;
   int finished = 0;  ///< maps returned in 8 bits
   int measured_passes = 0;
@@ -39,6 +41,7 @@ class FakeNetwork final : public Network {
   const NetworkInfo& info() const override { return info_; }
   std::shared_ptr<float[]> allocate(std::size_t count) const override;
   bool takes_pictures() const override { return behaviour_.takes_pictures; }
+  int passes_to_warm_up() const override { return behaviour_.passes_to_warm_up; }
   Maps forward(const BatchView& batch) override;
   NetworkTimes measure(const BatchView& batch, int passes) override;
   std::optional<Ceilings> measure_ceilings() override { return Ceilings{1e12, 1e11}; }
@@ -56,6 +59,9 @@ class FakeProvider final : public NetworkProvider {
 
   std::vector<std::string> devices(const std::string& wanted) override;
   std::string unused_gpu() const override { return behaviour.unused_gpu; }
+  void prepare(const std::string& device) override {
+    if (behaviour.loads == 0) behaviour.prepared.push_back(device);
+  }
   void load(const std::filesystem::path& weights) override;
   std::string weights_sha256() override { return "cafe"; }
   void set_threads(int) override {}

@@ -336,6 +336,25 @@ TEST_F(ApplicationTest, AGpuComputesWholeBatchesHoweverManyPairsAreLeft) {
   EXPECT_EQ(batches, (std::vector<int>{3, 2})) << "the CPU's cores have better things to do";
 }
 
+TEST_F(ApplicationTest, DevicesAreSetUpWhileTheWeightsAreRead) {
+  provider.behaviour.gpus = {"cuda:0", "cuda:1"};
+  test::write_pair(folder.path(), "a", 1);
+  EXPECT_EQ(run_folders({"--device", "all"}), 0) << err.str();
+  EXPECT_EQ(provider.behaviour.prepared, (std::vector<std::string>{"cuda:0", "cuda:1"}));
+}
+
+TEST_F(ApplicationTest, ANetworkOfPicturesWarmsUpAndTheReportSaysHowLong) {
+  provider.behaviour.gpus = {"cuda:0"};
+  provider.behaviour.takes_pictures = true;
+  provider.behaviour.passes_to_warm_up = 2;
+  for (int i = 10; i < 18; ++i) test::write_pair(folder.path(), std::to_string(i), i);
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "2", "--timing"}), 0) << err.str();
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{2, 2, 2, 2, 2, 2}));
+  EXPECT_TRUE(says("warm-up")) << err.str();
+  EXPECT_TRUE(says("load")) << err.str();
+  for (int i = 10; i < 18; ++i) expect_map_is_depth(std::to_string(i));
+}
+
 TEST_F(ApplicationTest, ASinglePairIsNotFilledUp) {
   provider.behaviour.gpus = {"cuda:0"};
   test::write_pair(folder.path(), "a", 1);

@@ -75,6 +75,67 @@ TEST_F(PipelineTest, WhatIsNotFiniteInAFilledBatchIsSaidOnce) {
   EXPECT_EQ(said.find("was not finite", first + 1), std::string::npos) << said;
 }
 
+TEST_F(PipelineTest, ANetworkWarmsUpWhileTheFirstBatchesAreRead) {
+  provider.behaviour.passes_to_warm_up = 2;
+  settings.batch = full_batch = 4;
+  settings.workers = 2;
+  bool read_meanwhile = true;
+  int calls = 0;
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls > 1) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (io.loaded < 8 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    read_meanwhile = io.loaded >= 8;
+  };
+  run(16);
+  expect_all_in_order(16);
+  EXPECT_TRUE(read_meanwhile);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{4, 4, 4, 4, 4, 4}));
+  for (const auto& [job, value] : io.written) EXPECT_EQ(value, static_cast<float>(job));
+  EXPECT_EQ(with(Status::written).size(), 16u);
+}
+
+TEST_F(PipelineTest, AFewPairsAreNotWorthWarmingUp) {
+  provider.behaviour.passes_to_warm_up = 2;
+  run(1);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{1}));
+  settings.batch = 4;
+  run(15);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{1, 4, 4, 4, 3}));
+}
+
+TEST_F(PipelineTest, EachNetworkWarmsUp) {
+  provider.behaviour.passes_to_warm_up = 2;
+  network_count = 2;
+  settings.batch = 2;
+  run(16);
+  expect_all_in_order(16);
+  EXPECT_EQ(provider.behaviour.batches.size(), 2 * 2 + 8u);
+}
+
+TEST_F(PipelineTest, AFaultWhileWarmingUpIsLeftToTheFirstBatch) {
+  provider.behaviour.passes_to_warm_up = 2;
+  int calls = 0;
+  provider.behaviour.before_forward = [&](int count) {
+    if (++calls <= 2 && count > 2) throw OutOfMemory("no room");
+  };
+  settings.batch = full_batch = 4;
+  run(16);
+  EXPECT_EQ(with(Status::written).size(), 16u);
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{4, 4, 2, 2, 2, 2, 2, 2, 2, 2}));
+  const std::string said = log.str();
+  const std::size_t first = said.find("not enough memory");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(said.find("going on with batches of 2", first + 200), std::string::npos) << said;
+}
+
+TEST_F(PipelineTest, NothingIsWarmedUpAfterAnInterrupt) {
+  provider.behaviour.passes_to_warm_up = 2;
+  settings.interrupted = [] { return true; };
+  run(8);
+  EXPECT_TRUE(provider.behaviour.batches.empty());
+}
+
 TEST_F(PipelineTest, SeveralNetworksShareTheWork) {
   network_count = 3;
   settings.batch = 2;
