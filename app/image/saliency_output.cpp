@@ -8,6 +8,7 @@
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
+#include "image/encoders.h"
 #include "image/in_quotes.h"
 #include "image/levels.h"
 #include "image/pil.h"
@@ -127,6 +128,7 @@ cv::Mat binary_mask(const cv::Mat& saliency, const Threshold& threshold) {
 }
 
 std::vector<std::byte> encode_png(const cv::Mat& image, int compression) {
+  if (image.type() == CV_8UC1) return encode_grey_png(image, compression);
   std::vector<unsigned char> encoded;
   // OpenCV's default strategy (run lengths) is fast on flat areas but leaves photographs large.
   const int strategy =

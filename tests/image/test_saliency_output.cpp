@@ -118,6 +118,32 @@ TEST(SaliencyOutput, PngRoundTripsEveryKind) {
   }
 }
 
+TEST(SaliencyOutput, GreyPngOfEverySizeHoldsItsPixels) {
+  cv::Mat large(70, 90, CV_8UC1);
+  cv::randu(large, 0, 256);
+  for (const cv::Rect part : {cv::Rect(0, 0, 1, 1), cv::Rect(3, 5, 1, 60), cv::Rect(5, 3, 80, 1),
+                              cv::Rect(10, 20, 33, 17), cv::Rect(0, 0, 90, 70)}) {
+    const cv::Mat grey = large(part);
+    const std::vector<std::byte> png = encode_png(grey);
+    const cv::Mat bytes(1, static_cast<int>(png.size()), CV_8UC1,
+                        const_cast<std::byte*>(png.data()));
+    const cv::Mat decoded = cv::imdecode(bytes, cv::IMREAD_UNCHANGED);
+    ASSERT_EQ(decoded.type(), CV_8UC1);
+    EXPECT_EQ(largest_difference(decoded, grey), 0) << part;
+  }
+}
+
+TEST(SaliencyOutput, PngOfAMapIsNotMuchLargerThanWithEveryFilterTried) {
+  cv::Mat coarse(12, 16, CV_8UC1), map;
+  cv::randu(coarse, 0, 256);
+  cv::resize(coarse, map, {640, 480}, 0, 0, cv::INTER_CUBIC);
+  std::vector<unsigned char> all;
+  cv::imencode(
+      ".png", map, all,
+      {cv::IMWRITE_PNG_COMPRESSION, 3, cv::IMWRITE_PNG_STRATEGY, cv::IMWRITE_PNG_STRATEGY_RLE});
+  EXPECT_LT(static_cast<double>(encode_png(map).size()), 1.2 * static_cast<double>(all.size()));
+}
+
 TEST(SaliencyOutput, PngIsTheSameEveryTime) {
   cv::Mat grey(70, 90, CV_8UC1);
   cv::randu(grey, 0, 256);
