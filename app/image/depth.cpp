@@ -5,7 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <opencv2/core.hpp>
+#include <span>
 #include <stdexcept>
+#include <type_traits>
+#include <vector>
 
 #include "image/hole_filling.h"
 #include "image/in_quotes.h"
@@ -16,6 +19,7 @@ namespace {
 
 constexpr double kNoSurface = 1e10;  // what renderers write for "no surface" starts here
 constexpr double kSentinel16 = 65535;
+constexpr double kLargestTable = 32768;
 
 bool parse_number(std::string_view text, double& number) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -30,28 +34,27 @@ std::string text_of(double number) {
   return text;
 }
 
-/// Calls visit(y, x, value) for every pixel, whatever its type.
+/// Calls visit(y, row) for every row, whatever the type of its values.
 template <typename Sample, typename Visit>
-void for_each_sample(const cv::Mat& values, const Visit& visit) {
+void for_each_typed_row(const cv::Mat& values, const Visit& visit) {
   for (int y = 0; y < values.rows; ++y) {
-    const auto* row = values.ptr<Sample>(y);
-    for (int x = 0; x < values.cols; ++x) visit(y, x, row[x]);
+    visit(y, std::span(values.ptr<Sample>(y), static_cast<std::size_t>(values.cols)));
   }
 }
 
 template <typename Visit>
-void for_each_value(const cv::Mat& values, const Visit& visit) {
+void for_each_row(const cv::Mat& values, const Visit& visit) {
   switch (values.depth()) {
     case CV_8U:
-      return for_each_sample<unsigned char>(values, visit);
+      return for_each_typed_row<unsigned char>(values, visit);
     case CV_16U:
-      return for_each_sample<std::uint16_t>(values, visit);
+      return for_each_typed_row<std::uint16_t>(values, visit);
     case CV_16S:
-      return for_each_sample<std::int16_t>(values, visit);
+      return for_each_typed_row<std::int16_t>(values, visit);
     case CV_32S:
-      return for_each_sample<std::int32_t>(values, visit);
+      return for_each_typed_row<std::int32_t>(values, visit);
     case CV_32F:
-      return for_each_sample<float>(values, visit);
+      return for_each_typed_row<float>(values, visit);
     default:
       throw std::invalid_argument("depth_to_8bit: a depth map of this type is not known");
   }
@@ -95,22 +98,57 @@ class Converter {
 
   void find_valid() {
     valid_ = mask_.empty() ? cv::Mat(values_.size(), CV_8UC1, cv::Scalar(255)) : mask_.clone();
-    for_each_value(values_, [this](int y, int x, auto value) {
-      if (!is_valid(value)) valid_.at<unsigned char>(y, x) = 0;
+    const bool every_value = !holes_have_value_ && values_.depth() <= CV_16U;
+    if (every_value) return;
+    for_each_row(values_, [this](int y, auto row) {
+      unsigned char* const valid = valid_.ptr(y);
+      if constexpr (std::is_unsigned_v<typename decltype(row)::value_type>) {
+        mark_hole_value(row, valid);
+      } else {
+        for (std::size_t x = 0; x < row.size(); ++x) {
+          if (!is_valid(row[x])) valid[x] = 0;
+        }
+      }
     });
+  }
+
+  /// Unsigned numbers of 8 and 16 bits are valid but for the one that marks holes. Without
+  /// branches, so that the compiler takes many at once.
+  template <typename Sample>
+  void mark_hole_value(std::span<const Sample> row, unsigned char* valid) const {
+    const double wanted = policy_.hole.value;
+    const bool possible = wanted >= 0 && wanted <= std::numeric_limits<Sample>::max();
+    const auto hole = static_cast<Sample>(possible ? wanted : 0);
+    if (!possible || static_cast<double>(hole) != wanted) return;
+    for (std::size_t x = 0; x < row.size(); ++x) {
+      valid[x] = static_cast<unsigned char>(row[x] == hole ? 0 : valid[x]);
+    }
   }
 
   void find_extremes() {
     least_ = std::numeric_limits<double>::infinity();
     most_ = -least_;
     count_ = 0;
-    for_each_value(values_, [this](int y, int x, auto value) {
-      if (valid_.at<unsigned char>(y, x) == 0) return;
-      least_ = std::min(least_, static_cast<double>(value));
-      most_ = std::max(most_, static_cast<double>(value));
-      ++count_;
-    });
+    for_each_row(values_, [this](int y, auto row) { take_extremes(row, valid_.ptr(y)); });
     result_.valid_fraction = static_cast<double>(count_) / static_cast<double>(values_.total());
+  }
+
+  /// In the values' own type, and without branches, so that the compiler takes many at once.
+  template <typename Sample>
+  void take_extremes(std::span<const Sample> row, const unsigned char* valid) {
+    using Limits = std::numeric_limits<Sample>;
+    Sample least = Limits::max(), most = Limits::lowest();
+    int count = 0;
+    for (std::size_t x = 0; x < row.size(); ++x) {
+      const bool counts = valid[x] != 0;
+      least = std::min(least, counts ? row[x] : Limits::max());
+      most = std::max(most, counts ? row[x] : Limits::lowest());
+      count += counts ? 1 : 0;
+    }
+    if (count == 0) return;
+    least_ = std::min(least_, static_cast<double>(least));
+    most_ = std::max(most_, static_cast<double>(most));
+    count_ += static_cast<std::size_t>(count);
   }
 
   /// 65535 marks holes in some data sets. It does here when it stands far above everything else and
@@ -120,12 +158,15 @@ class Converter {
     if (most_ != kSentinel16) return;
     double next = -1;
     std::size_t sentinels = 0;
-    for_each_value(values_, [&](int y, int x, auto value) {
-      if (valid_.at<unsigned char>(y, x) == 0) return;
-      if (value == kSentinel16) {
-        ++sentinels;
-      } else {
-        next = std::max(next, static_cast<double>(value));
+    for_each_row(values_, [&](int y, auto row) {
+      const unsigned char* const valid = valid_.ptr(y);
+      for (std::size_t x = 0; x < row.size(); ++x) {
+        if (valid[x] == 0) continue;
+        if (row[x] == kSentinel16) {
+          ++sentinels;
+        } else {
+          next = std::max(next, static_cast<double>(row[x]));
+        }
       }
     });
     constexpr double kFarBelow = 0.9 * kSentinel16;
@@ -203,16 +244,43 @@ class Converter {
     if (count_ < values_.total()) fill_holes(result_.depth8, valid_);
   }
 
+  unsigned char level_of(double value) const {
+    const double level = 255 * (value - result_.low) / (result_.high - result_.low);
+    return static_cast<unsigned char>(cvRound(std::clamp(level, 0.0, 255.0)));
+  }
+
+  /// Holes are filled later.
   cv::Mat scaled() const {
+    const bool tabled = values_.depth() == CV_16U && most_ - least_ < kLargestTable;
+    return tabled ? scaled_by_table() : scaled_one_by_one();
+  }
+
+  cv::Mat scaled_one_by_one() const {
     cv::Mat levels(values_.size(), CV_8UC1);
-    const double low = result_.low;
-    const double extent = result_.high - result_.low;
-    for_each_value(values_, [&](int y, int x, auto value) {
-      if (valid_.at<unsigned char>(y, x) == 0) return;
-      const double level = 255 * (static_cast<double>(value) - low) / extent;
-      levels.at<unsigned char>(y, x) =
-          static_cast<unsigned char>(cvRound(std::clamp(level, 0.0, 255.0)));
+    for_each_row(values_, [&](int y, auto row) {
+      const unsigned char* const valid = valid_.ptr(y);
+      unsigned char* const level = levels.ptr(y);
+      for (std::size_t x = 0; x < row.size(); ++x) {
+        if (valid[x] != 0) level[x] = level_of(static_cast<double>(row[x]));
+      }
     });
+    return levels;
+  }
+
+  /// Each value's level is computed once: far fewer values than pixels occur.
+  cv::Mat scaled_by_table() const {
+    const int least = static_cast<int>(least_), last = static_cast<int>(most_) - least;
+    std::vector<unsigned char> table(static_cast<std::size_t>(last) + 1);
+    for (int i = 0; i <= last; ++i) table[static_cast<std::size_t>(i)] = level_of(least + i);
+    cv::Mat levels(values_.size(), CV_8UC1);
+    for (int y = 0; y < values_.rows; ++y) {
+      const auto* const row = values_.ptr<std::uint16_t>(y);
+      unsigned char* const level = levels.ptr(y);
+      // Holes may hold values beside the table.
+      for (int x = 0; x < values_.cols; ++x) {
+        level[x] = table[static_cast<std::size_t>(std::clamp(row[x] - least, 0, last))];
+      }
+    }
     return levels;
   }
 

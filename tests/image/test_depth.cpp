@@ -109,6 +109,47 @@ TEST(Depth, HolePolicyIsHeeded) {
   EXPECT_EQ(levels(row<unsigned char>({0, 50, 100}), policy("minmax")), (Levels{0, 0, 255}));
 }
 
+TEST(Depth, ManyValuesGetTheLevelsOfTheFormula) {
+  for (const int last : {300, 9000, 60000}) {  // by a table, and one by one
+    cv::Mat values(300, 400, CV_16UC1);
+    cv::randu(values, 100, last + 1);
+    values.at<std::uint16_t>(7, 8) = 100;
+    values.at<std::uint16_t>(8, 7) = static_cast<std::uint16_t>(last);
+    cv::Mat holes = values.clone();
+    holes.at<std::uint16_t>(0, 0) = 0;  // beside the range
+    RawDepth raw, with_hole;
+    raw.values = values;
+    with_hole.values = holes;
+    const DepthResult result = depth_to_8bit(raw, {}, "d");
+    EXPECT_EQ(result.low, 100);
+    EXPECT_EQ(result.high, last);
+    for (int y = 0; y < values.rows; ++y) {
+      for (int x = 0; x < values.cols; ++x) {
+        const double level = 255 * (values.at<std::uint16_t>(y, x) - 100.0) / (last - 100.0);
+        ASSERT_EQ(result.depth8.at<unsigned char>(y, x), cvRound(level)) << last;
+      }
+    }
+    const cv::Mat filled = depth_to_8bit(with_hole, {}, "d").depth8;
+    EXPECT_EQ(filled.at<unsigned char>(0, 0), filled.at<unsigned char>(0, 1));
+    EXPECT_EQ(cv::countNonZero(filled != result.depth8) > 1, false) << last;
+  }
+}
+
+TEST(Depth, AHoleValueThatTheTypeCannotHoldMarksNothing) {
+  cv::Mat values(2, 3, CV_16UC1, cv::Scalar(1000));
+  values.at<std::uint16_t>(1, 1) = 0;
+  values.at<std::uint16_t>(0, 2) = 5;
+  RawDepth raw;
+  raw.values = values;
+  for (const double hole : {0.5, 70000.0, 65536.0 + 1000.0}) {
+    EXPECT_EQ(depth_to_8bit(raw, {{}, false, {DepthHole::Kind::value, hole}}, "d").valid_fraction,
+              1)
+        << hole;
+  }
+  const DepthPolicy five{{}, false, {DepthHole::Kind::value, 5}};
+  EXPECT_DOUBLE_EQ(depth_to_8bit(raw, five, "d").valid_fraction, 5.0 / 6);
+}
+
 TEST(Depth, FixedRangeClamps) {
   EXPECT_EQ(levels(row<std::uint16_t>({500, 1000, 1500, 2000, 9000}), policy("1000:2000")),
             (Levels{0, 0, 128, 255, 255}));
