@@ -12,7 +12,8 @@ Of the pairs, as throughput.py makes them, --distinct differ; the others are the
 The first precision is measured in all four ways, the others in `one` and `all`: a slower network shows what the
 GPUs give where reading and writing do not bind. `hdfnet-bench` says what each stage reaches alone. Then another
 process takes the memory of the second card but for --leave-mb, and the run with --device all must end well,
-with a warning that names the card and the same maps. Last, tests/ops on the second card (test_ops, if built).
+with a warning that names the card and the same maps (a grey level off where its batches were halved). Last,
+tests/ops on the second card (test_ops, if built).
 
 Writes OUT.json and OUT.md after each step. Exit status 1: some maps are missing or differ, a run failed, or two
 cards are not 1.8 times as fast as one where reading and writing allow it.
@@ -107,9 +108,17 @@ def verdict(values: dict, precisions: List[str]) -> dict:
     return result
 
 
+def maps_good(facts: dict) -> bool:
+    """All there, and equal to the byte; to a grey level where batches were halved for want of memory, because a
+    card has other kernels for other batches."""
+    maps = facts["maps"]
+    halved = any("going on with batches of" in line for line in facts.get("warnings", []))
+    return maps["missing"] == 0 and (maps["largest difference"] <= 1 if halved else maps["different"] == 0)
+
+
 def all_equal(values: dict) -> bool:
-    compared = [facts["maps"] for facts in values.values() if isinstance(facts, dict) and "maps" in facts]
-    return bool(compared) and all(maps["missing"] == 0 and maps["different"] == 0 for maps in compared)
+    compared = [facts for facts in values.values() if isinstance(facts, dict) and "maps" in facts]
+    return bool(compared) and all(map(maps_good, compared))
 
 
 def markdown(values: dict) -> List[str]:

@@ -162,6 +162,15 @@ class TwoGpus(WithFolder):
         self.assertFalse(two_gpus.all_equal({"all": good, "ranks": {"maps": {"missing": 1, "different": 0}}}))
         self.assertFalse(two_gpus.all_equal({}))
 
+    def test_a_grey_level_is_allowed_where_batches_were_halved(self):
+        maps = {"missing": 0, "different": 9, "largest difference": 1}
+        halved = ["warning: cuda:1 has not enough memory for a batch of 32; going on with batches of 16 (no)"]
+        self.assertTrue(two_gpus.all_equal({"short": {"maps": maps, "warnings": halved}}))
+        self.assertFalse(two_gpus.all_equal({"short": {"maps": maps, "warnings": ["warning: cuda:1 failed"]}}))
+        self.assertFalse(two_gpus.all_equal({"short": {"maps": maps}}))
+        self.assertFalse(two_gpus.all_equal({"short": {"maps": {**maps, "largest difference": 2},
+                                                       "warnings": halved}}))
+
 
 class SmallRuns(WithFolder):
     """Of the scripts themselves, on the CPU."""
