@@ -7,9 +7,12 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace hdfnet {
 namespace {
@@ -102,7 +105,11 @@ GraphCache::GraphCache(at::Device device, Forward forward) : impl_(std::make_uni
 }
 
 GraphCache::~GraphCache() {
-  if (impl_->done) impl_->done->synchronize();
+  try {
+    if (impl_->done) impl_->done->synchronize();
+  } catch (const std::exception&) {
+    return;  // the device has failed, and whoever asked it for something was told
+  }
 }
 
 at::Tensor GraphCache::forward(const at::Tensor& rgb, const at::Tensor& depth) {
