@@ -324,9 +324,12 @@ bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& a, std::string*
     return no("a head on other than 32 or 64 channels");
   }
   if (a.height * a.width > (int64_t{1} << 30)) return no("a plane of more than 2^30 pixels");
+  if (a.groups * (a.group_outputs / 16) > 65535) return no("more outputs than a grid holds");
   for (int i = 0; i < a.inputs; ++i) {
     const ConvolutionInput& input = a.input[i];
-    if (input.group_channels % kSlab != 0) return no("channels of an input not in sixteens");
+    if (input.group_channels == 0 || input.group_channels % kSlab != 0) {
+      return no("channels of an input not in sixteens");
+    }
     if (!aligned(input.data) || input.pixel_stride % 8 != 0) return no("an input is not aligned");
   }
   if (!aligned(a.weight) || !aligned(a.out)) return no("weight or output are not aligned");

@@ -505,7 +505,11 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
   if (a.head_weight != nullptr) return no("a head");
   for (int i = 0; i < a.inputs; ++i) {
     const ConvolutionInput& input = a.input[i];
-    if (input.group_channels % kSlab != 0) return no("channels of an input not in 64s");
+    if (input.group_channels == 0 || input.group_channels % kSlab != 0) {
+      return no("channels of an input not in 64s");
+    }
+    // An expanded map, whose strides the tensor maps may not take.
+    if (input.pixel_stride < input.group_channels) return no("pixels of an input overlap");
     if (!aligned(input.data) || input.pixel_stride % 8 != 0) return no("an input is not aligned");
   }
   if (!aligned(a.weight) || !aligned(a.bias) || !aligned(a.side_bias)) {
