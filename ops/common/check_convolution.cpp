@@ -29,8 +29,7 @@ void check_weight(const char* op, const at::Tensor& weight, int64_t channels) {
 }  // namespace
 
 void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
-                         const std::optional<at::Tensor>& bias, int64_t groups) {
-  const char* op = "hdfnet::concat_conv2d";
+                         const std::optional<at::Tensor>& bias, int64_t groups, const char* op) {
   TORCH_CHECK(!inputs.empty(), op, ": needs at least one input");
   TORCH_CHECK(groups >= 1, op, ": groups must be at least 1, found ", groups);
   const at::Tensor& first = inputs[0];
@@ -62,8 +61,8 @@ void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias,
                        const std::optional<at::Tensor>& side_weight,
                        const std::optional<at::Tensor>& side_bias) {
-  check_concat_conv2d(inputs, weight, bias, /*groups=*/1);
   const char* op = "hdfnet::conv2d_pool";
+  check_concat_conv2d(inputs, weight, bias, /*groups=*/1, op);
   const at::Tensor& first = inputs[0];
   TORCH_CHECK(first.size(2) >= 2 && first.size(3) >= 2, op,
               ": inputs must have at least 2 x 2 pixels, found ", first.sizes());

@@ -9,7 +9,8 @@ namespace hdfnet::ops {
 /// Each raises c10::Error, naming the operator, the expected and the actual value, unless the
 /// arguments fit.
 void check_concat_conv2d(at::TensorList inputs, const at::Tensor& weight,
-                         const std::optional<at::Tensor>& bias, int64_t groups);
+                         const std::optional<at::Tensor>& bias, int64_t groups,
+                         const char* op = "hdfnet::concat_conv2d");
 void check_conv2d_pool(at::TensorList inputs, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias,
                        const std::optional<at::Tensor>& side_weight,

@@ -135,7 +135,7 @@ at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const
   if (result.numel() == 0) return result;
   arguments.head_out = result.mutable_data_ptr<float>();
   cuda::check_launch(
-      "hdfnet::concat_conv2d",
+      "hdfnet::conv2d_head",
       cuda::launch_concat_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
   return result;
 }
