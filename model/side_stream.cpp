@@ -3,12 +3,23 @@
 #include <ATen/ops/record_stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <exception>
+
 namespace hdfnet {
 
 SideStream::SideStream(c10::Device device, bool wanted) : device_(device) {
   if (wanted && device.is_cuda()) {
     const c10::impl::VirtualGuardImpl guard(device.type());
     stream_ = guard.getStreamFromGlobalPool(device);
+  }
+}
+
+SideStream::~SideStream() {
+  if (joined_) return;
+  try {
+    join();
+  } catch (const std::exception&) {
+    return;  // the device has failed, which is what the exception under way says
   }
 }
 
@@ -21,6 +32,7 @@ SideStream::Switch::Switch(SideStream& side) : side_(side) {
     start.block(*side_.stream_);
     side_.forked_ = true;
   }
+  side_.joined_ = false;
   main_ = guard.exchangeStream(*side_.stream_);
 }
 
@@ -40,6 +52,7 @@ void SideStream::join() {
   c10::Event reached(device_.type());
   reached.record(*stream_);
   reached.block(guard.getStream(device_));
+  joined_ = true;
 }
 
 }  // namespace hdfnet

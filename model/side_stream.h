@@ -14,6 +14,10 @@ class SideStream {
  public:
   /// On a device without streams, or with `wanted` false, everything runs on the current stream.
   SideStream(c10::Device device, bool wanted);
+  /// Joins what an exception kept from being joined: a capture could not end otherwise.
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
 
   bool active() const { return stream_.has_value(); }
 
@@ -47,6 +51,7 @@ class SideStream {
   c10::Device device_;
   std::optional<c10::Stream> stream_;
   bool forked_ = false;
+  bool joined_ = true;
 };
 
 }  // namespace hdfnet
