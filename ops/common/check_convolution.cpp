@@ -106,12 +106,17 @@ void check_bias_relu(const at::Tensor& y, const at::Tensor& bias,
   TORCH_CHECK(bias.sizes() == at::IntArrayRef({y.size(1)}), op, ": bias must be (", y.size(1),
               "), found ", bias.sizes());
   check_same(op, "bias", bias, y);
-  TORCH_CHECK(!(at::GradMode::is_enabled() && y.requires_grad()), op,
-              ": y must not need a gradient: it is overwritten");
+  const auto check_no_gradient = [&](const char* what, const at::Tensor& tensor) {
+    TORCH_CHECK(!(at::GradMode::is_enabled() && tensor.requires_grad()), op, ": ", what,
+                " must not need a gradient: y is overwritten");
+  };
+  check_no_gradient("y", y);
+  check_no_gradient("bias", bias);
   if (!other.has_value() || !other->defined()) return;
   TORCH_CHECK(other->sizes() == y.sizes(), op, ": other must be ", y.sizes(), " as y, found ",
               other->sizes());
   check_same(op, "other", *other, y);
+  check_no_gradient("other", *other);
 }
 
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y) {

@@ -229,6 +229,8 @@ at::Tensor& bias_relu_cuda(at::Tensor& y, const at::Tensor& bias,
   }
   if (y.numel() == 0) return y;
   const c10::cuda::CUDAGuard guard(y.device());
+  // As every operation in place does: autograd then sees that a value it kept is no longer there.
+  y.unsafeGetTensorImpl()->bump_version();
   cuda::BiasReluArguments a{};
   a.y = y.mutable_data_ptr<float>();
   a.bias = bias.const_data_ptr<float>();

@@ -478,6 +478,11 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
          ops::bias_relu_(y, at::rand({32}));
        }),
        "y must not need a gradient");
+  says(error([&] {
+         at::Tensor y = at::rand({1, 32, 8, 8});
+         ops::bias_relu_(y, at::rand({32}).requires_grad_());
+       }),
+       "bias must not need a gradient");
   says(error([&] { ops::upsample_add(at::rand({1, 3, 4, 4}), x); }), "x must be (1, 32, h, w)");
   says(error([&] {
          ops::stem_conv2d(at::rand({1, 3, 8, 8}), w, std::nullopt);

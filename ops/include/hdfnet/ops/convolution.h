@@ -89,7 +89,9 @@ at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
 
 /// y = [relu](y + bias [+ other]), in place and in one pass: for convolutions whose library cannot.
 ///
-/// y       (N, C, H, W), needing no gradient
+/// None of them may need a gradient.
+///
+/// y       (N, C, H, W)
 /// bias    (C)
 /// other   as y, or none
 /// returns y
