@@ -170,7 +170,7 @@ class Inference {
   /// What went before the first results; of several networks the one that took longest.
   void add_to_header(Stage stage) {
     const std::vector<double> times = clock_.durations(stage);
-    if (times.empty()) return;
+    if (times.empty() || !measured_) return;
     const double longest = *std::max_element(times.begin(), times.end());
     measured_->header.emplace_back(name(stage), std::to_string(std::lround(longest)) + " ms");
   }

@@ -11,6 +11,8 @@
 #include "hdfnet/ops/dynamic_filter.h"
 #include "network.h"
 #ifdef HDFNET_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+
 #include "graph_cache.h"
 #endif
 
@@ -58,6 +60,20 @@ at::Device check_device(at::Device device) {
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
+struct ComputeCapability {
+  int major = 0;
+  int minor = 0;
+};
+
+ComputeCapability compute_capability([[maybe_unused]] at::Device device) {
+#ifdef HDFNET_WITH_CUDA
+  const cudaDeviceProp* const card = at::cuda::getDeviceProperties(device.index());
+  return {card->major, card->minor};
+#else
+  return {};
+#endif
+}
+
 Backend make_backend(at::Device device, Precision precision, Variant variant) {
   Backend backend;
   backend.device = device;
@@ -71,13 +87,17 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
   }
+  backend.pool_values_only = device.is_cuda();
   if (backend.half_on_cuda()) {
-    backend.read_in_place = backend.transport_in_place = backend.decoder_in_place = true;
-    backend.joined_transport = backend.stem_in_place = backend.stage_end_in_place = true;
+    const ComputeCapability card = compute_capability(device);
+    // Their kernels are for tensor cores of Ampere and later; below, cuDNN's fused forms are
+    // faster.
+    backend.read_in_place = backend.transport_in_place = backend.decoder_in_place =
+        backend.joined_transport = backend.stem_in_place = card.major >= 8;
+    backend.stage_end_in_place = card.major == 9 && card.minor == 0;  // has a kernel there alone
     // Larger batches fill the card with one stream.
     backend.two_streams_up_to = 4;
   }
-  backend.pool_values_only = device.is_cuda();
   return backend;
 }
 

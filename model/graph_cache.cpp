@@ -117,9 +117,17 @@ at::Tensor GraphCache::forward(const at::Tensor& rgb, const at::Tensor& depth) {
   const bool known =
       std::any_of(impl_->shapes.begin(), impl_->shapes.end(),
                   [&](const Shape& shape) { return at::IntArrayRef(shape.sizes) == rgb.sizes(); });
+  if (!known) {
+    at::Tensor result = impl_->forward(rgb, depth);
+    impl_->find(rgb.sizes());  // known once a pass has succeeded
+    return result;
+  }
   Shape& shape = impl_->find(rgb.sizes());
-  if (!known || shape.refused) return impl_->forward(rgb, depth);
+  if (shape.refused) return impl_->forward(rgb, depth);
   if (!shape.captured) {
+    // One capture at a time in the process: they empty the allocator's caches of all devices.
+    static std::mutex capturing;
+    const std::lock_guard one_at_a_time(capturing);
     try {
       impl_->capture(shape, depth);
     } catch (const c10::Error&) {

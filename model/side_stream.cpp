@@ -4,14 +4,27 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
+#include <map>
 
 namespace hdfnet {
 
-SideStream::SideStream(c10::Device device, bool wanted) : device_(device) {
-  if (wanted && device.is_cuda()) {
+namespace {
+
+// The same one for all passes of a thread: memory that was freed on it is used again on it alone.
+c10::Stream side_stream_of_thread(c10::Device device) {
+  thread_local std::map<c10::DeviceIndex, c10::Stream> streams;
+  auto found = streams.find(device.index());
+  if (found == streams.end()) {
     const c10::impl::VirtualGuardImpl guard(device.type());
-    stream_ = guard.getStreamFromGlobalPool(device);
+    found = streams.emplace(device.index(), guard.getStreamFromGlobalPool(device)).first;
   }
+  return found->second;
+}
+
+}  // namespace
+
+SideStream::SideStream(c10::Device device, bool wanted) : device_(device) {
+  if (wanted && device.is_cuda()) stream_ = side_stream_of_thread(device);
 }
 
 SideStream::~SideStream() {

@@ -83,9 +83,10 @@ at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::
 at::Tensor& bias_relu_(at::Tensor& y, const at::Tensor& bias,
                        const std::optional<at::Tensor>& other, bool relu) {
   static const auto op =
-      find<at::Tensor&(at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, bool)>(
+      find<void(at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, bool)>(
           "hdfnet::bias_relu_");
-  return op.call(y, bias, other, relu);
+  op.call(y, bias, other, relu);
+  return y;
 }
 
 at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y) {

@@ -37,9 +37,8 @@ void register_schemas(Registration& registration) {
       "conv2d_head(Tensor x, Tensor weight, Tensor bias, Tensor head_weight, Tensor head_bias) -> "
       "Tensor",
       tags);
-  // Without the tag: compilers take no operator of others that returns what it was given.
-  library.def(
-      "bias_relu_(Tensor(a!) y, Tensor bias, Tensor? other=None, bool relu=True) -> Tensor(a!)");
+  library.def("bias_relu_(Tensor(a!) y, Tensor bias, Tensor? other=None, bool relu=True) -> ()",
+              tags);
   library.def("upsample_add(Tensor x, Tensor y) -> Tensor", tags);
   library.def(
       "stem_conv2d(Tensor x, Tensor weight, Tensor? bias=None, int stride=1, bool relu=False) -> "

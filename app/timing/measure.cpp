@@ -52,6 +52,18 @@ std::string peak_resident_memory() {
   return megabytes(static_cast<double>(usage.ru_maxrss) * 1024);
 }
 
+/// What the memory is not enough for is filled up less, as in the run.
+NetworkTimes measure_filled(Network& network, BatchView& view, int passes) {
+  for (;;) {
+    try {
+      return network.measure(view, passes);
+    } catch (const OutOfMemory&) {
+      if (view.filled_to <= view.count) throw;
+      view.filled_to = std::max(view.count, view.filled_to / 2);
+    }
+  }
+}
+
 }  // namespace
 
 bool wants_measurement(const Options& options) {
@@ -68,7 +80,7 @@ std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, con
   view.filled_to = setup.full_batch;  // as in the run
   if (view.count == 0) return std::nullopt;
   Measurement measured;
-  measured.network = network.measure(view, 1 + options.warmup + options.repeat);
+  measured.network = measure_filled(network, view, 1 + options.warmup + options.repeat);
   measured.warmup = options.warmup;
   measured.batch = view.count;
   measured.workers = setup.workers;

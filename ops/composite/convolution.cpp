@@ -46,7 +46,7 @@ std::tuple<at::Tensor, at::Tensor> conv2d_pool_composite(
   const at::Tensor side = side_weight.has_value() && side_weight->defined()
                               ? concat_conv2d({y}, *side_weight, side_bias)
                               : at::empty({0}, y.options());
-  return {at::max_pool2d(y, {2, 2}, {2, 2}).contiguous(y.suggest_memory_format()), side};
+  return {max_pool2d(y, /*kernel_size=*/2, /*stride=*/2), side};
 }
 
 at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
@@ -60,12 +60,12 @@ at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
   return at::sigmoid(logits.to(type).contiguous());
 }
 
-at::Tensor& bias_relu_composite(at::Tensor& y, const at::Tensor& bias,
-                                const std::optional<at::Tensor>& other, bool relu) {
+void bias_relu_composite(at::Tensor& y, const at::Tensor& bias,
+                         const std::optional<at::Tensor>& other, bool relu) {
   check_bias_relu(y, bias, other);
   y.add_(bias.view({1, -1, 1, 1}));
   if (other.has_value() && other->defined()) y.add_(*other);
-  return relu ? y.relu_() : y;
+  if (relu) y.relu_();
 }
 
 at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y) {

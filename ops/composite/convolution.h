@@ -18,8 +18,8 @@ std::tuple<at::Tensor, at::Tensor> conv2d_pool_composite(
 at::Tensor conv2d_head_composite(const at::Tensor& x, const at::Tensor& weight,
                                  const at::Tensor& bias, const at::Tensor& head_weight,
                                  const at::Tensor& head_bias);
-at::Tensor& bias_relu_composite(at::Tensor& y, const at::Tensor& bias,
-                                const std::optional<at::Tensor>& other, bool relu);
+void bias_relu_composite(at::Tensor& y, const at::Tensor& bias,
+                         const std::optional<at::Tensor>& other, bool relu);
 at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y);
 at::Tensor stem_conv2d_composite(const at::Tensor& x, const at::Tensor& weight,
                                  const std::optional<at::Tensor>& bias, int64_t stride, bool relu);

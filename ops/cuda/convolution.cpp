@@ -215,8 +215,8 @@ at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
   return result;
 }
 
-at::Tensor& bias_relu_cuda(at::Tensor& y, const at::Tensor& bias,
-                           const std::optional<at::Tensor>& other, bool relu) {
+void bias_relu_cuda(at::Tensor& y, const at::Tensor& bias, const std::optional<at::Tensor>& other,
+                    bool relu) {
   check_bias_relu(y, bias, other);
   const auto layout = y.suggest_memory_format();
   const bool with_other = other.has_value() && other->defined();
@@ -227,7 +227,7 @@ at::Tensor& bias_relu_cuda(at::Tensor& y, const at::Tensor& bias,
   if (y.scalar_type() != at::kFloat || !dense || huge) {
     return bias_relu_composite(y, bias, other, relu);
   }
-  if (y.numel() == 0) return y;
+  if (y.numel() == 0) return;
   const c10::cuda::CUDAGuard guard(y.device());
   // As every operation in place does: autograd then sees that a value it kept is no longer there.
   y.unsafeGetTensorImpl()->bump_version();
@@ -242,7 +242,6 @@ at::Tensor& bias_relu_cuda(at::Tensor& y, const at::Tensor& bias,
   a.relu = relu;
   cuda::check_launch("hdfnet::bias_relu_",
                      cuda::launch_bias_relu(a, c10::cuda::getCurrentCUDAStream().stream()));
-  return y;
 }
 
 at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t stride,

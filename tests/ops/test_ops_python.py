@@ -44,6 +44,27 @@ def by_unfold(x, kernels, dilations):
 
 
 class Operators(unittest.TestCase):
+    def test_opcheck_of_the_convolutions(self):
+        # Gradients are those of the composites that they are made of.
+        checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+        for device in DEVICES:
+            with self.subTest(device=device):
+                kind = dict(device=device)
+                x, y = torch.randn(2, 8, 6, 10, **kind), torch.randn(2, 8, 12, 20, **kind)
+                weight, bias = torch.randn(16, 16, 3, 3, **kind), torch.randn(16, **kind)
+                one, one_bias = torch.randn(1, 16, 1, 1, **kind), torch.randn(1, **kind)
+                for operator, arguments in (
+                        (OPS.concat_conv2d, ([x, x], weight, bias, 1, True)),
+                        (OPS.conv2d_pool, ([x, x], weight, bias, torch.randn(4, 16, 1, 1, **kind),
+                                           torch.randn(4, **kind))),
+                        (OPS.conv2d_head, (torch.randn(2, 16, 6, 10, **kind), weight, bias, one, one_bias)),
+                        (OPS.stem_conv2d, (torch.randn(2, 3, 6, 10, **kind), torch.randn(16, 3, 3, 3, **kind), bias,
+                                           1, True)),
+                        (OPS.max_pool2d, (x, 2, 2, 0)),
+                        (OPS.upsample_add, (x, y)),
+                        (OPS.bias_relu_, (x.clone(), torch.randn(8, **kind), x, True))):
+                    torch.library.opcheck(operator.default, arguments, test_utils=checks)
+
     def test_opcheck(self):
         for device in DEVICES:
             with self.subTest(device):
