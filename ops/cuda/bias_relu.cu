@@ -1,6 +1,7 @@
 // y = [relu](y + bias [+ other]), in place, in float32: what a convolution that cannot do it itself
 // leaves. 4 values a thread where 16-byte accesses are possible. Bytes: y twice, other once.
 #include "cuda/bias_relu_arguments.h"
+#include "cuda/card.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -49,10 +50,6 @@ cudaError_t launch(const BiasReluArguments& a, int64_t rows, int64_t length, cud
                   static_cast<unsigned>(rows < kMaxGridY ? rows : kMaxGridY));
   bias_relu<kVector, kPlanar><<<grid, kThreads, 0, stream>>>(a, rows, length);
   return cudaGetLastError();
-}
-
-bool aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
 }  // namespace

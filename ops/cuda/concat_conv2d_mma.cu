@@ -17,6 +17,7 @@
 //
 // FLOPs: 2 * O * I * K * K a pixel (of a group). Bytes: every input once for each block of outputs,
 // the halo from the L2; the output once. Figures: ops/README.md.
+#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/scalar.cuh"
 #include "cuda/tensor_core.cuh"
@@ -240,10 +241,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-bool aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
-}
-
 template <typename T, int kTaps, int kOutputs, int kRows, bool kHead>
 cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
   using S = Shape<kTaps, kOutputs, kRows>;
@@ -271,14 +268,10 @@ int64_t tall_blocks(const ConcatConvolutionArguments& a, int outputs) {
 
 template <typename T, int kTaps, int kOutputs, bool kHead>
 cudaError_t choose_rows(const ConcatConvolutionArguments& a, cudaStream_t stream) {
-  int device = 0;
-  int processors = 1;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  }
+  Card card;
+  const cudaError_t error = ask(&card);
   if (error != cudaSuccess) return error;
-  return tall_blocks(a, kOutputs) >= 2 * processors
+  return tall_blocks(a, kOutputs) >= 2 * card.processors
              ? launch<T, kTaps, kOutputs, 4, kHead>(a, stream)
              : launch<T, kTaps, kOutputs, 1, kHead>(a, stream);
 }
@@ -298,14 +291,6 @@ cudaError_t choose_outputs(const ConcatConvolutionArguments& a, cudaStream_t str
 template <typename T>
 cudaError_t choose_taps(const ConcatConvolutionArguments& a, cudaStream_t stream) {
   return a.kernel_size == 3 ? choose_outputs<T, 9>(a, stream) : choose_outputs<T, 1>(a, stream);
-}
-
-bool device_has_mma() {
-  int device = 0;
-  int major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 8;
 }
 
 }  // namespace
@@ -333,7 +318,7 @@ bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& a, std::string*
     if (!aligned(input.data) || input.pixel_stride % 8 != 0) return no("an input is not aligned");
   }
   if (!aligned(a.weight) || !aligned(a.out)) return no("weight or output are not aligned");
-  if (!device_has_mma()) return no("compute capability below 8.0");
+  if (!current_card().is_ampere_or_later()) return no("compute capability below 8.0");
   return true;
 }
 

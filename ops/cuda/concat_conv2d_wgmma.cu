@@ -21,6 +21,7 @@
 
 #include <algorithm>
 
+#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/hopper.cuh"
 #include "cuda/scalar.cuh"
@@ -411,24 +412,6 @@ bool encode_all(const ConcatConvolutionArguments& a, int outputs, TensorMaps* ma
                    {kSlab, static_cast<int>(a.side_outputs), 1});
 }
 
-struct Device {
-  int processors = 0;
-  bool hopper = false;
-};
-
-Device current_device() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  Device result;
-  if (cudaGetDevice(&device) != cudaSuccess) return result;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  cudaDeviceGetAttribute(&result.processors, cudaDevAttrMultiProcessorCount, device);
-  result.hopper = major == 9 && minor == 0;
-  return result;
-}
-
 int outputs_of_block(const ConcatConvolutionArguments& a) {
   return a.group_outputs % 128 == 0 ? 128 : 64;
 }
@@ -460,7 +443,7 @@ cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
   cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
-  const int processors = current_device().processors;
+  const int processors = current_card().processors;
   const int blocks = std::min(plan.tiles, processors);
   kernel<<<blocks, kThreads, bytes, stream>>>(a, maps, plan);
   return cudaGetLastError();
@@ -500,9 +483,6 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
     if (why != nullptr) *why = reason;
     return false;
   };
-  const auto aligned = [](const void* pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
-  };
   if (a.type != Type::kHalf && a.type != Type::kBFloat16) return no("not fp16 or bf16");
   if (a.kernel_size != 3 || a.groups != 1) return no("a kernel other than 3x3, or groups");
   if (!a.inputs_are_dense) return no("an input is not channels_last");
@@ -528,9 +508,9 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
   if (a.height > (1 << 20) || a.width > (1 << 20) || tiles_of(a) > (int64_t{1} << 30)) {
     return no("more than 2^30 tiles");
   }
-  const Device device = current_device();
-  if (!device.hopper) return no("compute capability other than 9.0");
-  if (tiles_of(a) * 4 < device.processors * 3) return no("tiles for fewer than 3/4 of the card");
+  const Card card = current_card();
+  if (!card.is_hopper()) return no("compute capability other than 9.0");
+  if (tiles_of(a) * 4 < card.processors * 3) return no("tiles for fewer than 3/4 of the card");
   if (encoder() == nullptr) return no("a driver without tensor maps");
   return true;
 }

@@ -108,145 +108,79 @@ __device__ __forceinline__ void take_registers() {
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
 
-/// d += a * b: 64 rows, 64 columns, 16 products each. `keep` 0 forgets d's former values.
-__device__ __forceinline__ void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int keep,
-                                             __half) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31"
-      "}, %32, %33, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
-      : "l"(a), "l"(b), "r"(keep));
-}
+/// multiply_add(d, a, b, keep, T()): d += a * b, 64 rows, 16 products each; `keep` 0 forgets d's
+/// former values. With a in shared memory 64 or 128 columns, with a in registers 32, 48 or 64; d
+/// holds half as many values a thread as there are columns.
+#define HDFNET_PRODUCTS(T, name)                                                                  \
+  __device__ __forceinline__ void multiply_add(float(&d)[32], uint64_t a, uint64_t b, int keep,   \
+                                               T) {                                               \
+    asm volatile(                                                                                 \
+        "{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"                                            \
+        " wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name                              \
+        " {"                                                                                      \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                  \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "                  \
+        "%30, %31"                                                                                \
+        "}, %32, %33, p, 1, 1, 0, 0;\n}"                                                          \
+        : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)                    \
+        : "l"(a), "l"(b), "r"(keep));                                                             \
+  }                                                                                               \
+  __device__ __forceinline__ void multiply_add(float(&d)[64], uint64_t a, uint64_t b, int keep,   \
+                                               T) {                                               \
+    asm volatile(                                                                                 \
+        "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"                                            \
+        " wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name                             \
+        " {"                                                                                      \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                  \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "                  \
+        "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "                  \
+        "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "                  \
+        "%58, %59, %60, %61, %62, %63"                                                            \
+        "}, %64, %65, p, 1, 1, 0, 0;\n}"                                                          \
+        : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32), \
+          HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)                                    \
+        : "l"(a), "l"(b), "r"(keep));                                                             \
+  }                                                                                               \
+  __device__ __forceinline__ void multiply_add(float(&d)[16], const uint32_t(&a)[4], uint64_t b,  \
+                                               int keep, T) {                                     \
+    asm volatile(                                                                                 \
+        "{\n .reg .pred p;\n setp.ne.b32 p, %21, 0;\n"                                            \
+        " wgmma.mma_async.sync.aligned.m64n32k16.f32." name "." name                              \
+        " {"                                                                                      \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"                    \
+        "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}"                                            \
+        : HDFNET_R8(d, 0), HDFNET_R8(d, 8)                                                        \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                         \
+  }                                                                                               \
+  __device__ __forceinline__ void multiply_add(float(&d)[24], const uint32_t(&a)[4], uint64_t b,  \
+                                               int keep, T) {                                     \
+    asm volatile(                                                                                 \
+        "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"                                            \
+        " wgmma.mma_async.sync.aligned.m64n48k16.f32." name "." name                              \
+        " {"                                                                                      \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                  \
+        "%16, %17, %18, %19, %20, %21, %22, %23"                                                  \
+        "}, {%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}"                                            \
+        : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)                                      \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                         \
+  }                                                                                               \
+  __device__ __forceinline__ void multiply_add(float(&d)[32], const uint32_t(&a)[4], uint64_t b,  \
+                                               int keep, T) {                                     \
+    asm volatile(                                                                                 \
+        "{\n .reg .pred p;\n setp.ne.b32 p, %37, 0;\n"                                            \
+        " wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name                              \
+        " {"                                                                                      \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                  \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "                  \
+        "%30, %31"                                                                                \
+        "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"                                            \
+        : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)                    \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                         \
+  }
 
-/// d += a * b: 64 rows, 128 columns, 16 products each. `keep` 0 forgets d's former values.
-__device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_t b, int keep,
-                                             __half) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
-      "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
-      "%58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32),
-        HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
-      : "l"(a), "l"(b), "r"(keep));
-}
-
-/// The same for 32 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __half) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %21, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-      "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
-
-/// The same for 48 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[24], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __half) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23"
-      "}, {%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
-
-/// The same for 64 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __half) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %37, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31"
-      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
-
-/// d += a * b: 64 rows, 64 columns, 16 products each. `keep` 0 forgets d's former values.
-__device__ __forceinline__ void multiply_add(float (&d)[32], uint64_t a, uint64_t b, int keep,
-                                             __nv_bfloat16) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31"
-      "}, %32, %33, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
-      : "l"(a), "l"(b), "r"(keep));
-}
-
-/// d += a * b: 64 rows, 128 columns, 16 products each. `keep` 0 forgets d's former values.
-__device__ __forceinline__ void multiply_add(float (&d)[64], uint64_t a, uint64_t b, int keep,
-                                             __nv_bfloat16) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %66, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
-      "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
-      "%58, %59, %60, %61, %62, %63"
-      "}, %64, %65, p, 1, 1, 0, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24), HDFNET_R8(d, 32),
-        HDFNET_R8(d, 40), HDFNET_R8(d, 48), HDFNET_R8(d, 56)
-      : "l"(a), "l"(b), "r"(keep));
-}
-
-/// The same for 32 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[16], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __nv_bfloat16) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %21, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-      "}, {%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
-
-/// The same for 48 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[24], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __nv_bfloat16) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23"
-      "}, {%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
-
-/// The same for 64 columns, with a in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
-                                             int keep, __nv_bfloat16) {
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %37, 0;\n"
-      " wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
-      "%30, %31"
-      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}"
-      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16), HDFNET_R8(d, 24)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
-}
+HDFNET_PRODUCTS(__half, "f16")
+HDFNET_PRODUCTS(__nv_bfloat16, "bf16")
+#undef HDFNET_PRODUCTS
 
 /// Nothing that uses d moves above this.
 __device__ __forceinline__ void hold(float (&d)[24]) {

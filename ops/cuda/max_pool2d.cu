@@ -1,6 +1,7 @@
 // Max pooling with stride 2 that gives values only: one thread makes 8 channels of a result (4 in
 // float32), in 16-byte accesses; of contiguous maps, one value. NaN wins, as in ATen. Bytes: x once
 // (what 3x3 windows share from the L1 and L2), the result once.
+#include "cuda/card.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/scalar.cuh"
 
@@ -141,10 +142,6 @@ cudaError_t launch(const MaxPoolArguments& a, cudaStream_t stream) {
 template <typename T>
 cudaError_t choose_kernel(const MaxPoolArguments& a, cudaStream_t stream) {
   return a.kernel_size == 2 ? launch<T, 2, 0>(a, stream) : launch<T, 3, 1>(a, stream);
-}
-
-bool aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
 }
 
 }  // namespace

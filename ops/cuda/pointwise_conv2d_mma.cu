@@ -11,6 +11,7 @@
 // - result: from the registers in 16-byte stores (eight_outputs.cuh).
 //
 // FLOPs: 2 * O * I a pixel. Bytes: the input once for each block of outputs, the output once.
+#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/eight_outputs.cuh"
 #include "cuda/scalar.cuh"
@@ -173,17 +174,13 @@ cudaError_t launch(const ConcatConvolutionArguments& a, int processors, cudaStre
 
 template <typename T, int kOutputs>
 cudaError_t choose_tile(const ConcatConvolutionArguments& a, cudaStream_t stream) {
-  int device = 0;
-  int processors = 1;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  }
+  Card card;
+  const cudaError_t error = ask(&card);
   if (error != cudaSuccess) return error;
   // Where large tiles would leave multiprocessors idle, small ones.
   const int64_t large = a.batch * a.height * a.width / (2 * kFragmentPixels);
-  return large >= 2 * processors ? launch<T, kOutputs, 2>(a, processors, stream)
-                                 : launch<T, kOutputs, 1>(a, processors, stream);
+  return large >= 2 * card.processors ? launch<T, kOutputs, 2>(a, card.processors, stream)
+                                      : launch<T, kOutputs, 1>(a, card.processors, stream);
 }
 
 template <typename T>

@@ -1,5 +1,6 @@
 // y + bilinear(x), align_corners = false: one thread makes 8 channels (channels_last, 16-byte
 // accesses) or one element of a result's pixel. Bytes: y and the result once; x from the L2.
+#include "cuda/card.h"
 #include "cuda/scalar.cuh"
 #include "cuda/upsample_add_arguments.h"
 
@@ -79,7 +80,6 @@ cudaError_t launch(const UpsampleAddArguments& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch_upsample_add(const UpsampleAddArguments& a, cudaStream_t stream) {
-  const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   const bool vectors = a.channels % 8 == 0 && aligned(a.x) && aligned(a.y) && aligned(a.out);
   if (a.type == Type::kHalf) {
     return vectors ? launch<__half, 8>(a, stream) : launch<__half, 1>(a, stream);

@@ -1,0 +1,46 @@
+#pragma once
+
+// What the host asks before a launch.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace hdfnet::ops::cuda {
+
+/// The current device.
+struct Card {
+  int processors = 0;  ///< multiprocessors
+  int major = 0;       ///< of the compute capability
+  int minor = 0;
+
+  /// mma and ldmatrix for two-byte types, cp.async.
+  bool is_ampere_or_later() const { return major >= 8; }
+  /// wgmma, which is built for 90a.
+  bool is_hopper() const { return major == 9 && minor == 0; }
+};
+
+inline cudaError_t ask(Card* card) {
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  const auto read = [&](int* value, cudaDeviceAttr attribute) {
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, device);
+  };
+  read(&card->processors, cudaDevAttrMultiProcessorCount);
+  read(&card->major, cudaDevAttrComputeCapabilityMajor);
+  read(&card->minor, cudaDevAttrComputeCapabilityMinor);
+  return error;
+}
+
+/// The same, zeros where it cannot be asked: then nothing can run there.
+inline Card current_card() {
+  Card card;
+  return ask(&card) == cudaSuccess ? card : Card();
+}
+
+/// Whether 16-byte accesses may begin there.
+inline bool aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+}  // namespace hdfnet::ops::cuda
