@@ -431,7 +431,9 @@ class TorchProvider final : public NetworkProvider {
     all.reserve(usable_gpus());
     for (int i = 0; i < usable_gpus(); ++i) all.push_back("cuda:" + std::to_string(i));
     if (all.empty()) {
-      throw SetupError("--device all: no usable GPU. " + unused_gpu() +
+      const std::string why = unused_gpu();
+      throw SetupError("--device all: no usable GPU. " +
+                       (why.empty() ? "LibTorch sees no CUDA device." : why) +
                        " Choose --device auto or cpu.");
     }
     return all;

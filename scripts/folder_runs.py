@@ -269,15 +269,19 @@ def _output(*line: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def cards() -> List[str]:
+    """Name and driver of each GPU."""
+    return _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
+
+
 def environment_of(program: Path, commit: Optional[str]) -> Dict[str, str]:
     """The machine, the versions and the commit."""
     processor = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    cards = _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     return {
         "commit": commit or _output("git", "describe", "--always", "--dirty", "--abbrev=40") or "unknown",
         "processor": processor.group(1) if processor else platform.machine(),
         "cores": str(len(os.sched_getaffinity(0))),
-        "cards": "; ".join(cards.splitlines()) or "none",
+        "cards": "; ".join(cards()) or "none",
         "versions": "; ".join(line.strip() for line in _output(str(program), "--version").splitlines()[:6]),
     }
 

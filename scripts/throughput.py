@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -206,7 +207,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     options = parse_arguments()
     results = runs.Results(options.out, "hdfnet-infer on a whole folder", markdown)
-    results.add("command", " ".join(sys.argv))
+    results.add("command", shlex.join(sys.argv))
     results.add("environment", runs.environment_of(options.bin / "hdfnet-infer", options.commit))
     with tempfile.TemporaryDirectory(prefix="hdfnet-throughput-") as name:
         Measurement(options, runs.work_folder(options, name), results).all()

@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -336,8 +337,13 @@ def main() -> int:
     if options.hold:
         hold_memory(options.hold)
         return 0
+    cards = runs.cards()
+    if options.one.startswith("cuda") and len(cards) < 2:
+        print(f"two_gpus.py: needs two GPUs, nvidia-smi lists {len(cards)}. For a trial on the CPU: --one cpu --two cpu "
+              "--ranks cpu --second '' --precision fp32", file=sys.stderr)
+        return 2
     results = runs.Results(options.out, "hdfnet-infer on two GPUs", markdown)
-    results.add("command", " ".join(sys.argv))
+    results.add("command", shlex.join(sys.argv))
     results.add("environment", runs.environment_of(options.bin / "hdfnet-infer", options.commit))
     with tempfile.TemporaryDirectory(prefix="hdfnet-two-gpus-") as name:
         Measurement(options, runs.work_folder(options, name), results).all()

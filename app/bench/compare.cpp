@@ -98,14 +98,16 @@ const char* name(Change change) {
 
 TimedReport parse_timed_report(const std::string& json, const std::string& label) {
   const std::string wanted =
-      ": expected the JSON of hdfnet-infer --timing-json, or of hdfnet-bench ops or network with "
-      "--format json";
+      ": expected the JSON of hdfnet-infer --timing-json, or of hdfnet-bench ops, network or "
+      "roofline with --format json";
   try {
     const Json document = Json::parse(json);
     if (!document.is_object()) throw std::runtime_error(label + wanted);
     return read(document);
-  } catch (const Json::exception& error) {
+  } catch (const Json::parse_error& error) {
     throw std::runtime_error(label + wanted + " (" + error.what() + ")");
+  } catch (const Json::exception&) {
+    throw std::runtime_error(label + wanted);  // JSON, but of something else
   }
 }
 
