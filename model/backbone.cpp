@@ -46,8 +46,7 @@ class VggEncoderStage final : public EncoderStage {
   }
 
   at::Tensor convolve(const at::Tensor& pooled, ModuleCost* cost) const override {
-    at::Tensor x = stem_ ? (*stem_)(pooled, cost) : pooled;
-    for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
+    const at::Tensor x = before_last(pooled, cost);
     return last_ ? (*last_)({x}, cost) : x;
   }
 
@@ -55,12 +54,17 @@ class VggEncoderStage final : public EncoderStage {
 
   std::pair<at::Tensor, at::Tensor> end_pooled(const at::Tensor& pooled,
                                                const JoinedConvolution* side) const override {
-    at::Tensor x = stem_ ? (*stem_)(pooled, nullptr) : pooled;
-    for (const Convolution& convolution : convolutions_) x = convolution(x, nullptr);
-    return last_->pooled(x, side);
+    return last_->pooled(before_last(pooled, nullptr), side);
   }
 
  private:
+  /// All convolutions but last_.
+  at::Tensor before_last(const at::Tensor& pooled, ModuleCost* cost) const {
+    at::Tensor x = stem_ ? (*stem_)(pooled, cost) : pooled;
+    for (const Convolution& convolution : convolutions_) x = convolution(x, cost);
+    return x;
+  }
+
   static constexpr int64_t kMostChannelsOfAnEnd = 128;  // of hdfnet::conv2d_pool's kernel
 
   bool pool_;

@@ -84,9 +84,7 @@ class FusedDdpm final : public Ddpm {
       }
       joined_merge_ = {concatenate(merged), grouped(true), backend};
       joined_output_ = {concatenate(outputs), grouped(false), backend};
-      ConvolutionOptions relu;
-      relu.relu = true;
-      joined_fuse_ = {read_basic_conv(parameters, prefix + "fuse"), relu, backend};
+      joined_fuse_ = joined_basic_conv(parameters, prefix + "fuse", backend);
       return;
     }
     for (const auto& step : dense) dense_.emplace_back(concatenate(step), grouped(true), backend);

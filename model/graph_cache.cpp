@@ -7,7 +7,6 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <algorithm>
 #include <exception>
 #include <list>
 #include <mutex>
@@ -42,19 +41,23 @@ struct GraphCache::Impl {
   at::cuda::MempoolId_t pool;
   std::optional<c10::Event> done;  ///< of the last replay, copies of its result included
 
-  Shape& find(at::IntArrayRef sizes) {
+  /// Null when no pass of these sizes has succeeded.
+  Shape* find(at::IntArrayRef sizes) {
     for (auto shape = shapes.begin(); shape != shapes.end(); ++shape) {
       if (at::IntArrayRef(shape->sizes) != sizes) continue;
       shapes.splice(shapes.begin(), shapes, shape);
-      return shapes.front();
+      return &shapes.front();
     }
+    return nullptr;
+  }
+
+  void add(at::IntArrayRef sizes) {
     if (shapes.size() == kMostGraphs) {
       if (done) done->synchronize();
       shapes.pop_back();
     }
     shapes.emplace_front();
     shapes.front().sizes = sizes.vec();
-    return shapes.front();
   }
 
   void capture(Shape& shape, const at::Tensor& like_depth) {
@@ -114,15 +117,13 @@ GraphCache::~GraphCache() {
 
 at::Tensor GraphCache::forward(const at::Tensor& rgb, const at::Tensor& depth) {
   const std::lock_guard lock(impl_->mutex);
-  const bool known =
-      std::any_of(impl_->shapes.begin(), impl_->shapes.end(),
-                  [&](const Shape& shape) { return at::IntArrayRef(shape.sizes) == rgb.sizes(); });
-  if (!known) {
+  Shape* const found = impl_->find(rgb.sizes());
+  if (found == nullptr) {
     at::Tensor result = impl_->forward(rgb, depth);
-    impl_->find(rgb.sizes());  // known once a pass has succeeded
+    impl_->add(rgb.sizes());
     return result;
   }
-  Shape& shape = impl_->find(rgb.sizes());
+  Shape& shape = *found;
   if (shape.refused) return impl_->forward(rgb, depth);
   if (!shape.captured) {
     // One capture at a time in the process: they empty the allocator's caches of all devices.

@@ -313,6 +313,13 @@ Convolution basic_conv(const Parameters& parameters, const std::string& name,
   return {read_basic_conv(parameters, name), options, backend};
 }
 
+JoinedConvolution joined_basic_conv(const Parameters& parameters, const std::string& name,
+                                    const Backend& backend) {
+  ConvolutionOptions options;
+  options.relu = true;
+  return {read_basic_conv(parameters, name), options, backend};
+}
+
 at::Tensor upsample_to(const at::Tensor& x, int64_t height, int64_t width) {
   if (x.size(2) == height && x.size(3) == width) return x;
   return at::upsample_bilinear2d(x, {height, width}, /*align_corners=*/false);

@@ -147,6 +147,10 @@ class JoinedConvolution {
 Convolution basic_conv(const Parameters& parameters, const std::string& name,
                        const Backend& backend);
 
+/// The same as a JoinedConvolution.
+JoinedConvolution joined_basic_conv(const Parameters& parameters, const std::string& name,
+                                    const Backend& backend);
+
 /// Bilinear, align_corners = false, to a size.
 at::Tensor upsample_to(const at::Tensor& x, int64_t height, int64_t width);
 

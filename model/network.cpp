@@ -67,10 +67,7 @@ Network::Network(const Parameters& parameters, const Architecture& architecture,
     const bool fine = stride < kFinestCoarseStride;
     upconv_.emplace(stride, basic_conv(parameters, name, fine ? exact(backend) : backend));
     if (!backend.decoder_in_place) continue;
-    ConvolutionOptions relu;
-    relu.relu = true;
-    joined_upconv_.emplace(stride,
-                           JoinedConvolution(read_basic_conv(parameters, name), relu, backend));
+    joined_upconv_.emplace(stride, joined_basic_conv(parameters, name, backend));
   }
   if (backend.decoder_in_place) {
     joined_classifier_ = {read_affine(parameters, "classifier"), {}, backend};

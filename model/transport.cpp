@@ -15,13 +15,11 @@ DenseLayer::DenseLayer(const Parameters& parameters, const std::string& name,
   } else {
     down_ = {down, {}, backend};
   }
-  ConvolutionOptions relu;
-  relu.relu = true;
   for (int64_t i = 0; i < kDenseConvolutions; ++i) {
     const std::string step = name + ".denseblock." + std::to_string(i);
     dense_.push_back(basic_conv(parameters, step, backend));
     if (backend.transport_in_place) {
-      joined_dense_.emplace_back(read_basic_conv(parameters, step), relu, backend);
+      joined_dense_.push_back(joined_basic_conv(parameters, step, backend));
     }
   }
 }

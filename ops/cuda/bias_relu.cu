@@ -1,7 +1,7 @@
 // y = [relu](y + bias [+ other]), in place, in float32: what a convolution that cannot do it itself
 // leaves. 4 values a thread where 16-byte accesses are possible. Bytes: y twice, other once.
 #include "cuda/bias_relu_arguments.h"
-#include "cuda/card.h"
+#include "cuda/device_facts.h"
 
 namespace hdfnet::ops::cuda {
 namespace {

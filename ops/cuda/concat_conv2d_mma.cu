@@ -17,8 +17,8 @@
 //
 // FLOPs: 2 * O * I * K * K a pixel (of a group). Bytes: every input once for each block of outputs,
 // the halo from the L2; the output once. Figures: ops/README.md.
-#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/device_facts.h"
 #include "cuda/scalar.cuh"
 #include "cuda/tensor_core.cuh"
 
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
         const bool inside = row >= 0 && row < height && column >= 0 && column < width;
         const T* const from =
             base + (static_cast<int64_t>(row) * width + column) * input.pixel_stride + half * 8;
-        copy_16_async(stage + chunk_at(pixel, half), inside ? from : base, inside);
+        copy_async<16>(stage + chunk_at(pixel, half), inside ? from : base, inside);
       }
       unsigned char* const weights = stage + S::kTileBytes;
       const T* const weight = static_cast<const T*>(a.weight) + at.weight_channel;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads)
         const int half = i % 2;
         const int tap = row / kOutputs;
         const int output = first_output + row % kOutputs;
-        copy_16_async(
+        copy_async<16>(
             weights + chunk_at(row, half),
             weight + (static_cast<int64_t>(output) * kTaps + tap) * a.group_inputs + half * 8,
             true);
@@ -268,10 +268,10 @@ int64_t tall_blocks(const ConcatConvolutionArguments& a, int outputs) {
 
 template <typename T, int kTaps, int kOutputs, bool kHead>
 cudaError_t choose_rows(const ConcatConvolutionArguments& a, cudaStream_t stream) {
-  Card card;
-  const cudaError_t error = ask(&card);
+  DeviceFacts device;
+  const cudaError_t error = ask(&device);
   if (error != cudaSuccess) return error;
-  return tall_blocks(a, kOutputs) >= 2 * card.processors
+  return tall_blocks(a, kOutputs) >= 2 * device.processors
              ? launch<T, kTaps, kOutputs, 4, kHead>(a, stream)
              : launch<T, kTaps, kOutputs, 1, kHead>(a, stream);
 }
@@ -318,7 +318,7 @@ bool can_run_concat_conv2d_mma(const ConcatConvolutionArguments& a, std::string*
     if (!aligned(input.data) || input.pixel_stride % 8 != 0) return no("an input is not aligned");
   }
   if (!aligned(a.weight) || !aligned(a.out)) return no("weight or output are not aligned");
-  if (!current_card().is_ampere_or_later()) return no("compute capability below 8.0");
+  if (!current_device().is_ampere_or_later()) return no("compute capability below 8.0");
   return true;
 }
 

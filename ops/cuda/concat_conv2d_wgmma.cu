@@ -21,8 +21,8 @@
 
 #include <algorithm>
 
-#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/device_facts.h"
 #include "cuda/hopper.cuh"
 #include "cuda/scalar.cuh"
 
@@ -443,7 +443,7 @@ cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
   cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) return error;
-  const int processors = current_card().processors;
+  const int processors = current_device().processors;
   const int blocks = std::min(plan.tiles, processors);
   kernel<<<blocks, kThreads, bytes, stream>>>(a, maps, plan);
   return cudaGetLastError();
@@ -508,9 +508,9 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
   if (a.height > (1 << 20) || a.width > (1 << 20) || tiles_of(a) > (int64_t{1} << 30)) {
     return no("more than 2^30 tiles");
   }
-  const Card card = current_card();
-  if (!card.is_hopper()) return no("compute capability other than 9.0");
-  if (tiles_of(a) * 4 < card.processors * 3) return no("tiles for fewer than 3/4 of the card");
+  const DeviceFacts device = current_device();
+  if (!device.is_hopper()) return no("compute capability other than 9.0");
+  if (tiles_of(a) * 4 < device.processors * 3) return no("tiles for fewer than 3/4 of the card");
   if (encoder() == nullptr) return no("a driver without tensor maps");
   return true;
 }

@@ -28,6 +28,7 @@
 // FLOPs: 2*Cy*K*K a result on tensor cores, 2*K*K beside them. Bytes: x, y and out once; the halo
 // and the weights come from the L2. Bound by issue slots, then shared memory and tensor cores.
 // Figures: ops/README.md.
+#include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
 
@@ -846,8 +847,7 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
         a.out_stride[1], a.out_stride[2], a.out_stride[3]}) {
     if (stride > kLargestStride) return no(why, "stride within an image above 2^26 elements");
   }
-  if (attribute(cudaDevAttrComputeCapabilityMajor) < 8)
-    return no(why, "compute capability below 8.0");
+  if (!current_device().is_ampere_or_later()) return no(why, "compute capability below 8.0");
   return true;
 }
 

@@ -1,51 +1,16 @@
 #pragma once
 
-// What generated_filter_mma.cu is made of: copies to shared memory, the products of each type, and
-// pairs of neighbouring elements.
+// What the generated filter is made of beside tensor_core.cuh: the products of each type, and pairs
+// of neighbouring elements.
 
 #include "cuda/scalar.cuh"
+#include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
 
-/// Starts copying to shared memory; `real` false gives zeros (the address is not read then).
-template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from, bool real) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int bytes = real ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-                 "r"(bytes)
-                 : "memory");
-  }
-#endif
-}
 __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-/// Four 8 x 8 matrices of two-byte elements; lane l names row l % 8 of matrix l / 8.
-template <bool kTranspose>
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const unsigned* from) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(from));
-  if constexpr (kTranspose) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-  }
 #endif
 }
 

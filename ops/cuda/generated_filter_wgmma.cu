@@ -13,6 +13,7 @@
 // threads exchange halves of their results to write two columns at a time.
 //
 // FLOPs and bytes: as generated_filter_mma.cu. Figures: ops/README.md.
+#include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
 #include "cuda/hopper.cuh"
@@ -360,11 +361,8 @@ template <typename T, bool kChannelsLast>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const auto kernel = generated_filter_wgmma<T, kChannelsLast>;
   const int bytes = shared_bytes(a);
-  int device = 0, multiprocessors = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
+  DeviceFacts device;
+  cudaError_t error = ask(&device);
   if (error == cudaSuccess) {
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   }
@@ -384,7 +382,7 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   // As many blocks as the multiprocessors hold at once.
   const int64_t branches_and_groups = a.branches * geometry.groups;
   const int64_t resident =
-      (bytes <= kTwoBlocksBytes ? 2 : 1) * int64_t{multiprocessors} / branches_and_groups;
+      (bytes <= kTwoBlocksBytes ? 2 : 1) * int64_t{device.processors} / branches_and_groups;
   const int64_t across = std::clamp<int64_t>(resident, 1, geometry.tiles);
   geometry.across_step = static_cast<int>(across % geometry.tiles_across);
   geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
@@ -408,13 +406,7 @@ bool can_run_generated_filter_wgmma(const GeneratedFilterArguments& a, std::stri
     return no("result cannot be written two columns at a time");
   }
   if (largest_dilation(a) > kMostDilation) return no("dilation above 8");
-  int device = 0, major = 0, minor = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
-      major != 9 || minor != 0) {
-    return no("compute capability other than 9.0");
-  }
+  if (!current_device().is_hopper()) return no("compute capability other than 9.0");
   return true;
 }
 

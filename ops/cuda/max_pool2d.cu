@@ -1,7 +1,7 @@
 // Max pooling with stride 2 that gives values only: one thread makes 8 channels of a result (4 in
 // float32), in 16-byte accesses; of contiguous maps, one value. NaN wins, as in ATen. Bytes: x once
 // (what 3x3 windows share from the L1 and L2), the result once.
-#include "cuda/card.h"
+#include "cuda/device_facts.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/scalar.cuh"
 

@@ -11,8 +11,8 @@
 // - result: from the registers in 16-byte stores (eight_outputs.cuh).
 //
 // FLOPs: 2 * O * I a pixel. Bytes: the input once for each block of outputs, the output once.
-#include "cuda/card.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/device_facts.h"
 #include "cuda/eight_outputs.cuh"
 #include "cuda/scalar.cuh"
 #include "cuda/tensor_core.cuh"
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
       const int64_t pixel = item.tile * kPixels + i / 8;
       const bool real = pixel < pixels;
       const T* const from = x + (real ? pixel : 0) * x_step + item.slab * kSlab + i % 8 * 8;
-      copy_16_async(shared + stage * kStageBytes + chunk_at(i / 8, i % 8), from, real);
+      copy_async<16>(shared + stage * kStageBytes + chunk_at(i / 8, i % 8), from, real);
     }
     if (item.tile != first_tile) return;
 #pragma unroll
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
       const T* const from = static_cast<const T*>(a.weight) +
                             (first_output + output_of(i / 8)) * a.group_inputs + item.slab * kSlab +
                             i % 8 * 8;
-      copy_16_async(weights + item.slab * kWeightBytes + chunk_at(i / 8, i % 8), from, true);
+      copy_async<16>(weights + item.slab * kWeightBytes + chunk_at(i / 8, i % 8), from, true);
     }
   };
 
@@ -174,13 +174,13 @@ cudaError_t launch(const ConcatConvolutionArguments& a, int processors, cudaStre
 
 template <typename T, int kOutputs>
 cudaError_t choose_tile(const ConcatConvolutionArguments& a, cudaStream_t stream) {
-  Card card;
-  const cudaError_t error = ask(&card);
+  DeviceFacts device;
+  const cudaError_t error = ask(&device);
   if (error != cudaSuccess) return error;
   // Where large tiles would leave multiprocessors idle, small ones.
   const int64_t large = a.batch * a.height * a.width / (2 * kFragmentPixels);
-  return large >= 2 * card.processors ? launch<T, kOutputs, 2>(a, card.processors, stream)
-                                      : launch<T, kOutputs, 1>(a, card.processors, stream);
+  return large >= 2 * device.processors ? launch<T, kOutputs, 2>(a, device.processors, stream)
+                                        : launch<T, kOutputs, 1>(a, device.processors, stream);
 }
 
 template <typename T>

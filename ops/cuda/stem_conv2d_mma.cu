@@ -13,7 +13,7 @@
 //   neighbouring outputs of a pixel, which leave in one 16-byte access, four lanes side by side.
 //
 // FLOPs: 2 * O * C * K * K a result. Bytes: x once (the halo from the L2), the result once.
-#include "cuda/card.h"
+#include "cuda/device_facts.h"
 #include "cuda/eight_outputs.cuh"
 #include "cuda/scalar.cuh"
 #include "cuda/stem_conv2d_arguments.h"
@@ -222,11 +222,12 @@ int64_t tiles_of(const StemConvolutionArguments& a) {
 template <typename T, typename In, int kChannels, int kKernel, int kStride>
 cudaError_t launch(const StemConvolutionArguments& a, cudaStream_t stream) {
   using S = Shape<kChannels, kKernel, kStride>;
-  Card card;
-  const cudaError_t error = ask(&card);
+  DeviceFacts device;
+  const cudaError_t error = ask(&device);
   if (error != cudaSuccess) return error;
   const int tiles = static_cast<int>(tiles_of(a));
-  const int blocks = tiles < card.processors * S::kBlocks ? tiles : card.processors * S::kBlocks;
+  const int blocks =
+      tiles < device.processors * S::kBlocks ? tiles : device.processors * S::kBlocks;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(a.outputs / kOutputs));
   stem_conv2d_mma<T, In, kChannels, kKernel, kStride>
       <<<grid, kThreads, 0, stream>>>(a, static_cast<int>((a.width + kColumns - 1) / kColumns),
@@ -267,7 +268,7 @@ bool can_run_stem_conv2d_mma(const StemConvolutionArguments& a, std::string* why
                        (a.x_width - 1) * a.x_stride[3];
   if (last > (1 << 30)) return no("an image of more than 2^30 values");
   if (reinterpret_cast<uintptr_t>(a.out) % 16 != 0) return no("the output is not aligned");
-  if (!current_card().is_ampere_or_later()) return no("compute capability below 8.0");
+  if (!current_device().is_ampere_or_later()) return no("compute capability below 8.0");
   return true;
 }
 

@@ -7,13 +7,22 @@
 
 namespace hdfnet::ops::cuda {
 
-/// Starts copying 16 bytes to shared memory; `real` false writes zeros (`from` is not read then).
-__device__ __forceinline__ void copy_16_async(void* to, const void* from, bool real) {
+/// Starts copying 16 or 4 bytes to shared memory; `real` false gives zeros (`from` is not read
+/// then).
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool real) {
 #if __CUDA_ARCH__ >= 800
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-               "r"(real ? 16 : 0)
-               : "memory");
+  const int bytes = real ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  }
 #endif
 }
 
@@ -31,14 +40,22 @@ __device__ __forceinline__ void wait_for_copy_groups() {
 #endif
 }
 
-/// Four 8x8 matrices of two-byte elements: lane l gives the address of row l % 8 of matrix l / 8.
+/// Four 8 x 8 matrices of two-byte elements: lane l gives the address of row l % 8 of matrix l / 8.
+template <bool kTranspose = false>
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
 #if __CUDA_ARCH__ >= 800
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
+  if constexpr (kTranspose) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  }
 #endif
 }
 

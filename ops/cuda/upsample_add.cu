@@ -1,6 +1,6 @@
 // y + bilinear(x), align_corners = false: one thread makes 8 channels (channels_last, 16-byte
 // accesses) or one element of a result's pixel. Bytes: y and the result once; x from the L2.
-#include "cuda/card.h"
+#include "cuda/device_facts.h"
 #include "cuda/scalar.cuh"
 #include "cuda/upsample_add_arguments.h"
 

@@ -9,7 +9,7 @@
 namespace hdfnet::ops::cuda {
 
 /// The current device.
-struct Card {
+struct DeviceFacts {
   int processors = 0;  ///< multiprocessors
   int major = 0;       ///< of the compute capability
   int minor = 0;
@@ -20,22 +20,22 @@ struct Card {
   bool is_hopper() const { return major == 9 && minor == 0; }
 };
 
-inline cudaError_t ask(Card* card) {
-  int device = 0;
-  cudaError_t error = cudaGetDevice(&device);
+inline cudaError_t ask(DeviceFacts* device) {
+  int index = 0;
+  cudaError_t error = cudaGetDevice(&index);
   const auto read = [&](int* value, cudaDeviceAttr attribute) {
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
   };
-  read(&card->processors, cudaDevAttrMultiProcessorCount);
-  read(&card->major, cudaDevAttrComputeCapabilityMajor);
-  read(&card->minor, cudaDevAttrComputeCapabilityMinor);
+  read(&device->processors, cudaDevAttrMultiProcessorCount);
+  read(&device->major, cudaDevAttrComputeCapabilityMajor);
+  read(&device->minor, cudaDevAttrComputeCapabilityMinor);
   return error;
 }
 
 /// The same, zeros where it cannot be asked: then nothing can run there.
-inline Card current_card() {
-  Card card;
-  return ask(&card) == cudaSuccess ? card : Card();
+inline DeviceFacts current_device() {
+  DeviceFacts device;
+  return ask(&device) == cudaSuccess ? device : DeviceFacts();
 }
 
 /// Whether 16-byte accesses may begin there.
