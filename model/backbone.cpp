@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "hdfnet/ops/convolution.h"
 #include "layout.h"
 
@@ -104,18 +106,25 @@ class Bottleneck {
   Bottleneck(const Parameters& parameters, const std::string& prefix, int64_t stride,
              bool downsample, const Backend& backend)
       : downsample_(downsample) {
-    const auto conv = [&](const std::string& name, const std::string& norm, int64_t step,
-                          bool relu) {
+    const auto read = [&](const std::string& name, const std::string& norm) {
+      return read_affine_norm(parameters, prefix + name, prefix + norm);
+    };
+    const auto conv = [&](const Affine& affine, int64_t step, bool relu) {
       ConvolutionOptions options;
       options.relu = relu;
       options.stride = step;
-      return Convolution(read_affine_norm(parameters, prefix + name, prefix + norm), options,
-                         backend);
+      return Convolution(affine, options, backend);
     };
-    reduce_ = conv("conv1", "bn1", 1, true);
-    spatial_ = conv("conv2", "bn2", stride, true);
-    expand_ = conv("conv3", "bn3", 1, true);
-    if (downsample) shortcut_ = conv("downsample.0", "downsample.1", stride, false);
+    reduce_ = conv(read("conv1", "bn1"), 1, true);
+    spatial_ = conv(read("conv2", "bn2"), stride, true);
+    Affine expand = read("conv3", "bn3");
+    if (downsample) {
+      Affine shortcut = read("downsample.0", "downsample.1");
+      // Both are added up, so one bias does for both, and costs the shortcut no pass of its own.
+      expand.bias = expand.bias + std::exchange(shortcut.bias, at::zeros_like(shortcut.bias));
+      shortcut_ = conv(shortcut, stride, false);
+    }
+    expand_ = conv(expand, 1, true);
   }
 
   at::Tensor forward(const at::Tensor& x, ModuleCost* cost) const {

@@ -132,6 +132,7 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       padding_(2, affine.weight.size(2) / 2),
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
+  has_bias_ = affine.bias.any().item<bool>();
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
   const bool on_tensor_cores =
       backend.half_on_cuda() || (backend.device.is_cuda() && backend.allow_tf32);
@@ -201,7 +202,10 @@ at::Tensor Convolution::run_split(const at::Tensor& x,
 at::Tensor Convolution::run_cuda(const at::Tensor& x,
                                  const std::optional<at::Tensor>& other) const {
   const std::vector<int64_t> dilation = {1, 1};
-  if (backend_.half_on_cuda() && options_.relu) {  // never grouped: the constructor saw to that
+  // The fused forms take their TF32 switch from LibTorch's global state, which is the host's.
+  const bool as_wanted =
+      backend_.half_on_cuda() || (backend_.allow_tf32 && at::globalContext().allowTF32CuDNN());
+  if (as_wanted && options_.relu) {  // never grouped: the constructor saw to that
     if (other) {
       return at::cudnn_convolution_add_relu(x, weight_, *other, at::Scalar(1.0), bias_, stride_,
                                             padding_, dilation, options_.groups);
@@ -209,8 +213,7 @@ at::Tensor Convolution::run_cuda(const at::Tensor& x,
     return at::cudnn_convolution_relu(x, weight_, bias_, stride_, padding_, dilation,
                                       options_.groups);
   }
-  // In float32 cuDNN's fused form takes its TF32 switch from global state; here it is an argument,
-  // so that engines of different precisions can run side by side.
+  // Here TF32 is an argument, so engines of different precisions can run side by side.
   const auto convolve = [&](const at::Tensor& maps, const at::Tensor& weight) {
     return at::cudnn_convolution(maps, weight, padding_, stride_, dilation, /*groups=*/1,
                                  /*benchmark=*/false, /*deterministic=*/false, backend_.allow_tf32);
@@ -226,6 +229,7 @@ at::Tensor Convolution::run_cuda(const at::Tensor& x,
     for (size_t g = 0; g < maps.size(); ++g) parts.push_back(convolve(maps[g], weights[g]));
     y = at::cat(parts, 1);
   }
+  if (!has_bias_ && !other && !options_.relu) return y;
   return ops::bias_relu_(y, bias_, other, options_.relu);
 }
 

@@ -92,7 +92,8 @@ class Convolution {
   ConvolutionOptions options_;
   at::Tensor weight_;  ///< on the CPU in oneDNN's own blocked layout
   at::Tensor bias_;
-  int64_t splits_ = 1;  ///< partial sums that the reduction is made of
+  bool has_bias_ = true;  ///< whether any bias is other than zero
+  int64_t splits_ = 1;    ///< partial sums that the reduction is made of
   std::vector<int64_t> weight_sizes_;
   std::vector<int64_t> padding_;
   std::vector<int64_t> stride_;
