@@ -17,14 +17,13 @@
 //
 // FLOPs: 2 * O * I * 9 a pixel. Bytes: 54 KB a tile and slab from the L2, 27/16 of the input three
 // times; the input once from memory, the output once. Figures: ops/README.md.
-#include <cudaTypedefs.h>
-
 #include <algorithm>
 
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/device_facts.h"
 #include "cuda/hopper.cuh"
-#include "cuda/scalar.cuh"
+#include "cuda/tensor_map.h"
+#include "cuda/warpgroup_result.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -73,33 +72,6 @@ __device__ __forceinline__ Tile tile_at(int index, const Plan& plan, int outputs
 template <int kOutputs>
 constexpr int kTapBytes = kOutputs* kSlab * 2;
 
-struct Ring {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-template <typename T>
-__device__ __forceinline__ uint32_t pack(float first, float second) {
-  const T pair[2] = {from_sum<T>(first), from_sum<T>(second)};
-  return *reinterpret_cast<const uint32_t*>(pair);
-}
-
-/// Two neighbouring values, aligned to both.
-template <typename T>
-__device__ __forceinline__ void unpack(const T* from, float (&to)[2]) {
-  const uint32_t bits = *reinterpret_cast<const uint32_t*>(from);
-  const T* const pair = reinterpret_cast<const T*>(&bits);
-  to[0] = to_sum(pair[0]);
-  to[1] = to_sum(pair[1]);
-}
-
 __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b, __half) {
   const __half2 result =
       __hmax2_nan(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
@@ -109,37 +81,6 @@ __device__ __forceinline__ uint32_t larger(uint32_t a, uint32_t b, __nv_bfloat16
   const __nv_bfloat162 result =
       __hmax2_nan(*reinterpret_cast<__nv_bfloat162*>(&a), *reinterpret_cast<__nv_bfloat162*>(&b));
   return *reinterpret_cast<const uint32_t*>(&result);
-}
-
-/// Lane q of each four gives piece i in v[i], and gets piece q of lane i in v[i].
-__device__ __forceinline__ void exchange(uint32_t (&v)[4], int lane) {
-  const bool odd = (lane & 1) != 0;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? v[i] : v[i + 1], 1);
-    (odd ? v[i] : v[i + 1]) = got;
-  }
-  const bool high = (lane & 2) != 0;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const uint32_t got = __shfl_xor_sync(0xffffffffu, high ? v[i] : v[i + 2], 2);
-    (high ? v[i] : v[i + 2]) = got;
-  }
-}
-
-/// One pixel's channels of a row of products, eight of which (a chunk) lie two by two in four
-/// lanes.
-template <int kChunks>
-__device__ __forceinline__ void store_pixel(const uint32_t (&value)[kChunks], void* pixel,
-                                            bool real, int lane) {
-#pragma unroll
-  for (int first = 0; first < kChunks; first += 4) {
-    uint32_t v[4] = {value[first], value[first + 1], value[first + 2], value[first + 3]};
-    exchange(v, lane);
-    if (real) {
-      static_cast<uint4*>(pixel)[first + lane % 4] = make_uint4(v[0], v[1], v[2], v[3]);
-    }
-  }
 }
 
 template <typename T, int kOutputs, bool kResident, bool kFull, bool kPool, int kSideOutputs>
@@ -350,66 +291,25 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-PFN_cuTensorMapEncodeTiled_v12000 encoder() {
-  static const auto function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                               12000, cudaEnableDefault, &result);
-#else
-    const cudaError_t error =
-        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
-#endif
-    return error == cudaSuccess && result == cudaDriverEntryPointSuccess
-               ? reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found)
-               : nullptr;
-  }();
-  return function;
-}
-
-/// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that
-/// one.
-template <int kRank>
-bool encode(CUtensorMap* map, Type type, const void* data, const int64_t (&sizes)[kRank],
-            const int64_t (&strides)[kRank - 1], const int (&box)[kRank]) {
-  cuuint64_t extent[kRank];
-  cuuint64_t bytes[kRank - 1];
-  cuuint32_t box_extent[kRank];
-  cuuint32_t steps[kRank];
-  for (int i = 0; i < kRank; ++i) {
-    extent[i] = static_cast<cuuint64_t>(sizes[i]);
-    box_extent[i] = static_cast<cuuint32_t>(box[i]);
-    steps[i] = 1;
-    if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1] * 2);
-  }
-  return encoder()(map,
-                   type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                       : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                   kRank, const_cast<void*>(data), extent, bytes, box_extent, steps,
-                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
 bool encode_all(const ConcatConvolutionArguments& a, int outputs, TensorMaps* maps) {
   for (int i = 0; i < a.inputs; ++i) {
     const ConvolutionInput& input = a.input[i];
     const int64_t row = a.width * input.pixel_stride;
-    if (!encode<4>(&maps->input[i], a.type, input.data,
-                   {input.group_channels, a.width, a.height, a.batch},
-                   {input.pixel_stride, row, row * a.height}, {kSlab, kSide, kSide + 2, 1})) {
+    if (!encode_tensor_map<4>(
+            &maps->input[i], a.type, input.data, {input.group_channels, a.width, a.height, a.batch},
+            {input.pixel_stride, row, row * a.height}, {kSlab, kSide, kSide + 2, 1})) {
       return false;
     }
   }
-  if (!encode<3>(&maps->weight, a.type, a.weight, {a.group_inputs, 9, a.group_outputs},
-                 {a.group_inputs, 9 * a.group_inputs}, {kSlab, 1, outputs})) {
+  if (!encode_tensor_map<3>(&maps->weight, a.type, a.weight, {a.group_inputs, 9, a.group_outputs},
+                            {a.group_inputs, 9 * a.group_inputs}, {kSlab, 1, outputs})) {
     return false;
   }
   return a.side_weight == nullptr ||
-         encode<3>(&maps->side_weight, a.type, a.side_weight, {a.group_outputs, a.side_outputs, 1},
-                   {a.group_outputs, a.group_outputs * a.side_outputs},
-                   {kSlab, static_cast<int>(a.side_outputs), 1});
+         encode_tensor_map<3>(&maps->side_weight, a.type, a.side_weight,
+                              {a.group_outputs, a.side_outputs, 1},
+                              {a.group_outputs, a.group_outputs * a.side_outputs},
+                              {kSlab, static_cast<int>(a.side_outputs), 1});
 }
 
 int outputs_of_block(const ConcatConvolutionArguments& a) {
@@ -511,7 +411,7 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
   const DeviceFacts device = current_device();
   if (!device.is_hopper()) return no("compute capability other than 9.0");
   if (tiles_of(a) * 4 < device.processors * 3) return no("tiles for fewer than 3/4 of the card");
-  if (encoder() == nullptr) return no("a driver without tensor maps");
+  if (tensor_map_encoder() == nullptr) return no("a driver without tensor maps");
   return true;
 }
 

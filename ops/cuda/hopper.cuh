@@ -52,6 +52,19 @@ __device__ __forceinline__ void wait(uint64_t* barrier, uint32_t parity) {
   }
 }
 
+/// Where a reader or a writer of a ring of stages is; parity is that of its barrier's phase.
+struct Ring {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance(int stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 /// Copies a box of a tensor of four dimensions to shared memory; what lies outside becomes zero.
 __device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* barrier, int c0,
                                          int c1, int c2, int c3) {

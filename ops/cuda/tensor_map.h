@@ -1,0 +1,54 @@
+#pragma once
+
+// Descriptions of tensors for the tensor copy engine of compute capability 9.0.
+
+#include <cudaTypedefs.h>
+
+#include "cuda/filter_arguments.h"
+
+namespace hdfnet::ops::cuda {
+
+/// The driver's function, null where it has none.
+inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
+  static const auto function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                               12000, cudaEnableDefault, &result);
+#else
+    const cudaError_t error =
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+#endif
+    return error == cudaSuccess && result == cudaDriverEntryPointSuccess
+               ? reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found)
+               : nullptr;
+  }();
+  return function;
+}
+
+/// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that
+/// one.
+template <int kRank>
+bool encode_tensor_map(CUtensorMap* map, Type type, const void* data, const int64_t (&sizes)[kRank],
+                       const int64_t (&strides)[kRank - 1], const int (&box)[kRank]) {
+  cuuint64_t extent[kRank];
+  cuuint64_t bytes[kRank - 1];
+  cuuint32_t box_extent[kRank];
+  cuuint32_t steps[kRank];
+  for (int i = 0; i < kRank; ++i) {
+    extent[i] = static_cast<cuuint64_t>(sizes[i]);
+    box_extent[i] = static_cast<cuuint32_t>(box[i]);
+    steps[i] = 1;
+    if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1] * 2);
+  }
+  return tensor_map_encoder()(map,
+                              type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                              kRank, const_cast<void*>(data), extent, bytes, box_extent, steps,
+                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace hdfnet::ops::cuda
