@@ -95,6 +95,21 @@ at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y) {
   return op.call(x, y);
 }
 
+at::Tensor upsample_bilinear2d(const at::Tensor& x, int64_t height, int64_t width,
+                               bool align_corners) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, int64_t, int64_t, bool)>("hdfnet::upsample_bilinear2d");
+  return op.call(x, height, width, align_corners);
+}
+
+at::Tensor conv2d_add(const at::Tensor& x, const at::Tensor& weight,
+                      const std::optional<at::Tensor>& bias, const at::Tensor& other, bool relu) {
+  static const auto op =
+      find<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                      const at::Tensor&, bool)>("hdfnet::conv2d_add");
+  return op.call(x, weight, bias, other, relu);
+}
+
 at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
   static const auto op =

@@ -39,7 +39,13 @@ void register_schemas(Registration& registration) {
       tags);
   library.def("bias_relu_(Tensor(a!) y, Tensor bias, Tensor? other=None, bool relu=True) -> ()",
               tags);
+  library.def(
+      "conv2d_add(Tensor x, Tensor weight, Tensor? bias, Tensor other, bool relu=True) -> Tensor",
+      tags);
   library.def("upsample_add(Tensor x, Tensor y) -> Tensor", tags);
+  library.def(
+      "upsample_bilinear2d(Tensor x, int height, int width, bool align_corners=False) -> Tensor",
+      tags);
   library.def(
       "stem_conv2d(Tensor x, Tensor weight, Tensor? bias=None, int stride=1, bool relu=False) -> "
       "Tensor",

@@ -1,13 +1,14 @@
 """Times hdfnet::concat_conv2d beside torch.cat and cuDNN at the network's shapes, and with it the first
-convolutions (hdfnet::stem_conv2d), poolings (hdfnet::max_pool2d) and 1x1 transports beside theirs.
+convolutions (hdfnet::stem_conv2d), poolings (hdfnet::max_pool2d), 1x1 transports, ends of ResNet-50's blocks
+(hdfnet::conv2d_add) and upsamplings (hdfnet::upsample_add, hdfnet::upsample_bilinear2d) beside theirs.
 
     python3 ops/bench/convolutions.py build/lib/libhdfnet_ops.so [--batch 1,32] [--only WORD,...] [--json FILE]
 
 fp16, channels_last; medians of CUDA-event timings of one call, in microseconds, each side replayed from a
 CUDA graph of ten calls. Both results are first compared with float64. TFLOP/s count the convolution's own
-products, not the zeros of cuDNN's ungrouped form. For what memory bounds (stem, pool, trans) the table gives the
-bytes that must be moved, each once, over the time instead, in TB/s. --only takes rows whose names begin with a
-WORD: stem,pool,trans.
+products, not the zeros of cuDNN's ungrouped form. For what memory bounds (stem, pool, trans, block, upsample) the
+table gives the bytes that must be moved, each once, over the time instead, in TB/s. --only takes rows whose names
+begin with a WORD: stem,pool,trans.
 """
 
 import argparse
@@ -50,6 +51,10 @@ POOLS = [(f"pool {c} channels, {side}", side, c, 2, 0)
 # name, side, channels, outputs: no ReLU, so cuDNN's bias is a kernel of its own
 TRANSPORTS = [("trans1", 320, 64, 32), ("trans2", 160, 128, 64), ("trans4", 80, 256, 64), ("trans8", 40, 512, 64),
               ("trans16", 20, 512, 64)]
+# name, side, channels, outputs
+BLOCKS = [(f"block end {4 * c}", side, c, 4 * c) for side, c in ((80, 64), (40, 128), (20, 256), (10, 512))]
+# name, side of the result, channels, whether another map is added (else aligned corners)
+UPSAMPLINGS = [("upsample_add 2", 160, 64, True), ("upsample_add 1", 320, 32, True), ("upsample x2", 320, 32, False)]
 KIND = dict(device="cuda", dtype=torch.half)
 
 
@@ -161,8 +166,36 @@ def transport(batch, side, channels, outputs):
             F.conv2d(x[:2].double(), weight.double(), bias.double()), x.numel() * 2)
 
 
+def block_end(batch, side, channels, outputs):
+    x, other = random_map(batch, channels, side), random_map(batch, outputs, side)
+    weight = random_weight(outputs, channels, 1).contiguous(memory_format=torch.channels_last)
+    bias = torch.randn(outputs, **KIND)
+
+    def peer():
+        return torch.ops.aten.cudnn_convolution_add_relu(x, weight, other, 1.0, bias, [1, 1], [0, 0], [1, 1], 1)
+
+    return (lambda: torch.ops.hdfnet.conv2d_add(x, weight, bias, other, True), peer,
+            F.relu(F.conv2d(x[:2].double(), weight.double(), bias.double()) + other[:2].double()),
+            (x.numel() + other.numel()) * 2)
+
+
+def upsampling(batch, side, channels, add):
+    x = random_map(batch, channels, side // 2)
+    y = random_map(batch, channels, side) if add else None
+
+    def upsample(maps):
+        return F.interpolate(maps, size=(side, side), mode="bilinear", align_corners=not add)
+
+    if add:
+        return (lambda: torch.ops.hdfnet.upsample_add(x, y), lambda: y + upsample(x),
+                y[:2].double() + upsample(x[:2].double()), (x.numel() + y.numel()) * 2)
+    return (lambda: torch.ops.hdfnet.upsample_bilinear2d(x, side, side, True), lambda: upsample(x),
+            upsample(x[:2].double()), x.numel() * 2)
+
+
 def bound_by_memory(batch, wanted):
-    for make, shapes in ((stem, STEMS), (pool, POOLS), (transport, TRANSPORTS)):
+    for make, shapes in ((stem, STEMS), (pool, POOLS), (transport, TRANSPORTS), (block_end, BLOCKS),
+                         (upsampling, UPSAMPLINGS)):
         for name, *shape in shapes:
             if not wanted(name):
                 continue

@@ -119,6 +119,26 @@ void check_bias_relu(const at::Tensor& y, const at::Tensor& bias,
   check_no_gradient("other", *other);
 }
 
+void check_conv2d_add(const at::Tensor& x, const at::Tensor& weight,
+                      const std::optional<at::Tensor>& bias, const at::Tensor& other) {
+  const char* op = "hdfnet::conv2d_add";
+  check_concat_conv2d(x, weight, bias, /*groups=*/1, op);
+  check_map(op, "other", other);
+  check_same(op, "other", other, x);
+  const std::vector<int64_t> expected = {x.size(0), weight.size(0), x.size(2), x.size(3)};
+  TORCH_CHECK(other.sizes() == at::IntArrayRef(expected), op, ": other must be ",
+              at::IntArrayRef(expected), ", found ", other.sizes());
+}
+
+void check_upsample_bilinear2d(const at::Tensor& x, int64_t height, int64_t width) {
+  const char* op = "hdfnet::upsample_bilinear2d";
+  check_map(op, "x", x);
+  TORCH_CHECK(x.size(1) > 0 && x.size(2) > 0 && x.size(3) > 0, op, ": x must not be empty, found ",
+              x.sizes());
+  TORCH_CHECK(height >= 1 && width >= 1, op, ": height and width must be at least 1, found ",
+              height, " and ", width);
+}
+
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y) {
   const char* op = "hdfnet::upsample_add";
   check_map(op, "x", x);

@@ -19,7 +19,10 @@ void check_conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::
                        const at::Tensor& head_weight, const at::Tensor& head_bias);
 void check_bias_relu(const at::Tensor& y, const at::Tensor& bias,
                      const std::optional<at::Tensor>& other);
+void check_conv2d_add(const at::Tensor& x, const at::Tensor& weight,
+                      const std::optional<at::Tensor>& bias, const at::Tensor& other);
 void check_upsample_add(const at::Tensor& x, const at::Tensor& y);
+void check_upsample_bilinear2d(const at::Tensor& x, int64_t height, int64_t width);
 void check_stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, int64_t stride);
 void check_max_pool2d(const at::Tensor& x, int64_t kernel_size, int64_t stride, int64_t padding);

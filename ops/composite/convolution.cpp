@@ -76,6 +76,22 @@ at::Tensor upsample_add_composite(const at::Tensor& x, const at::Tensor& y) {
   return at::add(y, up).contiguous(y.suggest_memory_format());
 }
 
+at::Tensor upsample_bilinear2d_composite(const at::Tensor& x, int64_t height, int64_t width,
+                                         bool align_corners) {
+  check_upsample_bilinear2d(x, height, width);
+  return at::upsample_bilinear2d(x, {height, width}, align_corners)
+      .contiguous(x.suggest_memory_format());
+}
+
+at::Tensor conv2d_add_composite(const at::Tensor& x, const at::Tensor& weight,
+                                const std::optional<at::Tensor>& bias, const at::Tensor& other,
+                                bool relu) {
+  check_conv2d_add(x, weight, bias, other);
+  const int64_t padding = weight.size(2) / 2;
+  const at::Tensor y = at::add(at::conv2d(x, weight, bias, {1, 1}, {padding, padding}), other);
+  return (relu ? at::relu(y) : y).contiguous(other.suggest_memory_format());
+}
+
 at::Tensor stem_conv2d_composite(const at::Tensor& x, const at::Tensor& weight,
                                  const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
   check_stem_conv2d(x, weight, bias, stride);
@@ -139,6 +155,23 @@ at::Tensor upsample_add_autograd(const at::Tensor& x, const at::Tensor& y) {
   return upsample_add(x, y);
 }
 
+at::Tensor upsample_bilinear2d_autograd(const at::Tensor& x, int64_t height, int64_t width,
+                                        bool align_corners) {
+  if (needs_gradient({x})) return upsample_bilinear2d_composite(x, height, width, align_corners);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return upsample_bilinear2d(x, height, width, align_corners);
+}
+
+at::Tensor conv2d_add_autograd(const at::Tensor& x, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias, const at::Tensor& other,
+                               bool relu) {
+  if (needs_gradient({x, weight, bias.value_or(at::Tensor()), other})) {
+    return conv2d_add_composite(x, weight, bias, other, relu);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return conv2d_add(x, weight, bias, other, relu);
+}
+
 at::Tensor stem_conv2d_autograd(const at::Tensor& x, const at::Tensor& weight,
                                 const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
   if (needs_gradient({x, weight, bias.value_or(at::Tensor())})) {
@@ -164,7 +197,9 @@ void register_composite_convolution(Registration& registration) {
     library.impl("conv2d_pool", &conv2d_pool_composite);
     library.impl("conv2d_head", &conv2d_head_composite);
     library.impl("bias_relu_", &bias_relu_composite);
+    library.impl("conv2d_add", &conv2d_add_composite);
     library.impl("upsample_add", &upsample_add_composite);
+    library.impl("upsample_bilinear2d", &upsample_bilinear2d_composite);
     library.impl("stem_conv2d", &stem_conv2d_composite);
     library.impl("max_pool2d", &max_pool2d_composite);
   }
@@ -172,7 +207,9 @@ void register_composite_convolution(Registration& registration) {
   library.impl("concat_conv2d", &concat_conv2d_autograd);
   library.impl("conv2d_pool", &conv2d_pool_autograd);
   library.impl("conv2d_head", &conv2d_head_autograd);
+  library.impl("conv2d_add", &conv2d_add_autograd);
   library.impl("upsample_add", &upsample_add_autograd);
+  library.impl("upsample_bilinear2d", &upsample_bilinear2d_autograd);
   library.impl("stem_conv2d", &stem_conv2d_autograd);
   library.impl("max_pool2d", &max_pool2d_autograd);
 }

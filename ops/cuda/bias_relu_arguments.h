@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
-#include <cstdint>
+#include "cuda/filter_arguments.h"
 
 namespace hdfnet::ops::cuda {
 
-/// One launch of bias_relu_: dense float32 maps, contiguous (`planar`) or channels_last.
+/// One launch of bias_relu_: dense maps, contiguous (`planar`) or channels_last, not float64.
 struct BiasReluArguments {
-  float* y;
-  const float* bias;   ///< (channels)
-  const float* other;  ///< as y, or null
+  void* y;
+  const void* bias;   ///< (channels)
+  const void* other;  ///< as y, or null
+  Type type;
   int64_t batch, channels, pixels;
   bool planar;
   bool relu;

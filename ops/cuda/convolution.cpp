@@ -1,4 +1,5 @@
 // The convolution operators on CUDA: turns tensors into arguments and picks the kernel.
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -11,9 +12,10 @@
 #include "cuda/bias_relu_arguments.h"
 #include "cuda/check_launch.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/conv2d_add_arguments.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/stem_conv2d_arguments.h"
-#include "cuda/upsample_add_arguments.h"
+#include "cuda/upsample_arguments.h"
 #include "registration.h"
 
 namespace hdfnet::ops {
@@ -140,43 +142,63 @@ at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const
   return result;
 }
 
+// x brought to the size of `out`, channels_last, and `y` added where it is defined; false where
+// there is no kernel for it.
+bool upsample(const char* op, const at::Tensor& x, const at::Tensor& y, bool align_corners,
+              at::Tensor& out) {
+  const bool long_row = out.size(1) * out.size(3) > (int64_t{1} << 30);
+  if (x.scalar_type() == at::kDouble || long_row ||
+      !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+      (y.defined() && !y.is_contiguous(at::MemoryFormat::ChannelsLast))) {
+    return false;
+  }
+  if (out.numel() == 0) return true;
+  cuda::UpsampleArguments arguments{};
+  arguments.x = x.const_data_ptr();
+  if (y.defined()) arguments.y = y.const_data_ptr();
+  arguments.out = out.mutable_data_ptr();
+  arguments.type = cuda::type_of(x);
+  arguments.batch = out.size(0);
+  arguments.channels = out.size(1);
+  arguments.height = out.size(2);
+  arguments.width = out.size(3);
+  arguments.x_height = x.size(2);
+  arguments.x_width = x.size(3);
+  arguments.align_corners = align_corners;
+  cuda::check_launch(op,
+                     cuda::launch_upsample(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  return true;
+}
+
 at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
   check_upsample_add(x, y);
-  const bool two_bytes = y.scalar_type() == at::kHalf || y.scalar_type() == at::kBFloat16;
-  const bool long_row = y.size(1) * y.size(3) > (int64_t{1} << 30);
-  if (!two_bytes || long_row || !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
-      !y.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    return upsample_add_composite(x, y);
-  }
   const c10::cuda::CUDAGuard guard(y.device());
   at::Tensor result =
       at::empty(y.sizes(), y.options().memory_format(at::MemoryFormat::ChannelsLast));
-  if (result.numel() == 0) return result;
-  cuda::UpsampleAddArguments arguments{};
-  arguments.x = x.const_data_ptr();
-  arguments.y = y.const_data_ptr();
-  arguments.out = result.mutable_data_ptr();
-  arguments.type = cuda::type_of(y);
-  arguments.batch = y.size(0);
-  arguments.channels = y.size(1);
-  arguments.height = y.size(2);
-  arguments.width = y.size(3);
-  arguments.x_height = x.size(2);
-  arguments.x_width = x.size(3);
-  cuda::check_launch(
-      "hdfnet::upsample_add",
-      cuda::launch_upsample_add(arguments, c10::cuda::getCurrentCUDAStream().stream()));
-  return result;
+  return upsample("hdfnet::upsample_add", x, y, /*align_corners=*/false, result)
+             ? result
+             : upsample_add_composite(x, y);
+}
+
+at::Tensor upsample_bilinear2d_cuda(const at::Tensor& x, int64_t height, int64_t width,
+                                    bool align_corners) {
+  check_upsample_bilinear2d(x, height, width);
+  const c10::cuda::CUDAGuard guard(x.device());
+  at::Tensor result = at::empty({x.size(0), x.size(1), height, width},
+                                x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  return upsample("hdfnet::upsample_bilinear2d", x, {}, align_corners, result)
+             ? result
+             : upsample_bilinear2d_composite(x, height, width, align_corners);
 }
 
 at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, int64_t stride, bool relu) {
   check_stem_conv2d(x, weight, bias, stride);
   const c10::cuda::CUDAGuard guard(x.device());
-  const auto is_half = [](const at::Tensor& tensor) {
-    return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+  const auto is_double = [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kDouble;
   };
-  if (!is_half(weight) || !(is_half(x) || x.scalar_type() == at::kFloat)) {
+  if (is_double(weight) || is_double(x)) {
     return stem_conv2d_composite(x, weight, bias, stride, relu);
   }
   cuda::StemConvolutionArguments arguments{};
@@ -202,16 +224,17 @@ at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
   arguments.kernel_size = static_cast<int>(weight.size(2));
   arguments.stride = static_cast<int>(stride);
   arguments.relu = relu;
-  if (!cuda::can_run_stem_conv2d_mma(arguments, nullptr)) {
+  const bool in_float = cuda::can_run_stem_conv2d_scalar(arguments, nullptr);
+  if (!in_float && !cuda::can_run_stem_conv2d_mma(arguments, nullptr)) {
     return stem_conv2d_composite(x, weight, bias, stride, relu);
   }
   at::Tensor result = at::empty({x.size(0), weight.size(0), arguments.height, arguments.width},
                                 weight.options().memory_format(at::MemoryFormat::ChannelsLast));
   if (result.numel() == 0) return result;
   arguments.out = result.mutable_data_ptr();
-  cuda::check_launch(
-      "hdfnet::stem_conv2d",
-      cuda::launch_stem_conv2d_mma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+  const auto launch = in_float ? &cuda::launch_stem_conv2d_scalar : &cuda::launch_stem_conv2d_mma;
+  cuda::check_launch("hdfnet::stem_conv2d",
+                     launch(arguments, c10::cuda::getCurrentCUDAStream().stream()));
   return result;
 }
 
@@ -224,7 +247,7 @@ void bias_relu_cuda(at::Tensor& y, const at::Tensor& bias, const std::optional<a
                      (!with_other || other->is_contiguous(layout));
   // Blocks of a launch are counted in 32 bits.
   const bool huge = y.numel() / std::max<int64_t>(y.size(0), 1) >= int64_t{1} << 38;
-  if (y.scalar_type() != at::kFloat || !dense || huge) {
+  if (y.scalar_type() == at::kDouble || !dense || huge) {
     return bias_relu_composite(y, bias, other, relu);
   }
   if (y.numel() == 0) return;
@@ -232,9 +255,10 @@ void bias_relu_cuda(at::Tensor& y, const at::Tensor& bias, const std::optional<a
   // As every operation in place does: autograd then sees that a value it kept is no longer there.
   y.unsafeGetTensorImpl()->bump_version();
   cuda::BiasReluArguments a{};
-  a.y = y.mutable_data_ptr<float>();
-  a.bias = bias.const_data_ptr<float>();
-  if (with_other) a.other = other->const_data_ptr<float>();
+  a.y = y.mutable_data_ptr();
+  a.bias = bias.const_data_ptr();
+  if (with_other) a.other = other->const_data_ptr();
+  a.type = cuda::type_of(y);
   a.batch = y.size(0);
   a.channels = y.size(1);
   a.pixels = y.size(2) * y.size(3);
@@ -242,6 +266,46 @@ void bias_relu_cuda(at::Tensor& y, const at::Tensor& bias, const std::optional<a
   a.relu = relu;
   cuda::check_launch("hdfnet::bias_relu_",
                      cuda::launch_bias_relu(a, c10::cuda::getCurrentCUDAStream().stream()));
+}
+
+at::Tensor conv2d_add_cuda(const at::Tensor& x, const at::Tensor& weight,
+                           const std::optional<at::Tensor>& bias, const at::Tensor& other,
+                           bool relu) {
+  check_conv2d_add(x, weight, bias, other);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const bool with_bias = bias.has_value() && bias->defined();
+  const cuda::ConcatConvolutionArguments dense = arguments_of(x, weight, bias, 1, relu);
+  cuda::PointwiseAddArguments arguments{};
+  arguments.x = dense.input[0].data;
+  arguments.weight = dense.weight;
+  arguments.bias = dense.bias;
+  arguments.other = other.const_data_ptr();
+  arguments.type = cuda::type_of(x);
+  arguments.pixel_stride = dense.input[0].pixel_stride;
+  arguments.pixels = dense.batch * dense.height * dense.width;
+  arguments.channels = dense.group_inputs;
+  arguments.outputs = dense.group_outputs;
+  arguments.relu = relu;
+  if (dense.kernel_size == 1 && dense.inputs_are_dense &&
+      other.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+      cuda::can_run_pointwise_add_wgmma(arguments, nullptr)) {
+    at::Tensor result =
+        at::empty(other.sizes(), other.options().memory_format(at::MemoryFormat::ChannelsLast));
+    arguments.out = result.mutable_data_ptr();
+    cuda::check_launch(
+        "hdfnet::conv2d_add",
+        cuda::launch_pointwise_add_wgmma(arguments, c10::cuda::getCurrentCUDAStream().stream()));
+    return result;
+  }
+  const auto layout = other.suggest_memory_format();
+  if (!with_bias || !other.is_contiguous(layout)) {
+    return conv2d_add_composite(x, weight, bias, other, relu);
+  }
+  // cuDNN's own form with an addition takes longer than a pass of its own.
+  const int64_t padding = weight.size(2) / 2;
+  at::Tensor y = at::conv2d(x, weight, /*bias=*/{}, {1, 1}, {padding, padding}).contiguous(layout);
+  bias_relu_cuda(y, *bias, other, relu);
+  return y;
 }
 
 at::Tensor max_pool2d_cuda(const at::Tensor& x, int64_t kernel_size, int64_t stride,
@@ -300,7 +364,9 @@ void register_cuda_convolution(Registration& registration) {
   library.impl("conv2d_pool", &conv2d_pool_cuda);
   library.impl("conv2d_head", &conv2d_head_cuda);
   library.impl("bias_relu_", &bias_relu_cuda);
+  library.impl("conv2d_add", &conv2d_add_cuda);
   library.impl("upsample_add", &upsample_add_cuda);
+  library.impl("upsample_bilinear2d", &upsample_bilinear2d_cuda);
   library.impl("stem_conv2d", &stem_conv2d_cuda);
   library.impl("max_pool2d", &max_pool2d_cuda);
 }

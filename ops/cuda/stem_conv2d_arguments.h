@@ -27,4 +27,9 @@ struct StemConvolutionArguments {
 bool can_run_stem_conv2d_mma(const StemConvolutionArguments& arguments, std::string* why);
 cudaError_t launch_stem_conv2d_mma(const StemConvolutionArguments& arguments, cudaStream_t stream);
 
+/// The same in exact float32: 3x3 with stride 1.
+bool can_run_stem_conv2d_scalar(const StemConvolutionArguments& arguments, std::string* why);
+cudaError_t launch_stem_conv2d_scalar(const StemConvolutionArguments& arguments,
+                                      cudaStream_t stream);
+
 }  // namespace hdfnet::ops::cuda

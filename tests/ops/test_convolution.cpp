@@ -1,4 +1,4 @@
-// concat_conv2d, conv2d_head and upsample_add against float64, on the CPU and, where there is one,
+// The convolution operators against float64, on the CPU and, where there is one,
 // on the card; and what only their kernels have: slices read in place, guards, predicates.
 
 #include <ATen/ATen.h>
@@ -242,7 +242,7 @@ TEST_P(ConvolutionOn, KeepsWhatIsNotANumber) {
 TEST_P(ConvolutionOn, AddsBiasAndOtherInPlace) {
   for (const auto layout : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     for (const std::vector<int64_t>& sizes :
-         {std::vector<int64_t>{2, 64, 12, 10}, {3, 5, 7, 9}, {1, 4, 1, 1}, {2, 6, 5, 8}}) {
+         {std::vector<int64_t>{2, 64, 12, 10}, {3, 5, 7, 9}, {1, 8, 1, 1}, {2, 6, 5, 8}}) {
       const at::Tensor bias = at::randn({sizes[1]}).to(options());
       for (const bool with_other : {false, true}) {
         for (const bool relu : {false, true}) {
@@ -250,9 +250,13 @@ TEST_P(ConvolutionOn, AddsBiasAndOtherInPlace) {
           y.flatten()[3] = std::numeric_limits<double>::quiet_NaN();
           std::optional<at::Tensor> other;
           if (with_other) other = at::randn(sizes).to(options()).contiguous(layout);
-          at::Tensor expected = y + bias.view({1, -1, 1, 1});
-          if (other) expected = expected + *other;
+          // On the card two-byte types are summed in float32 and rounded once.
+          const at::ScalarType sum =
+              on_cpu() || y.scalar_type() == at::kDouble ? y.scalar_type() : at::kFloat;
+          at::Tensor expected = y.to(sum) + bias.to(sum).view({1, -1, 1, 1});
+          if (other) expected = expected + other->to(sum);
           if (relu) expected = at::relu(expected);
+          expected = expected.to(y.scalar_type());
           at::Tensor& result = ops::bias_relu_(y, bias, other, relu);
           EXPECT_EQ(&result, &y);
           EXPECT_TRUE(at::allclose(y, expected, 0, 0, /*equal_nan=*/true)) << y.sizes();
@@ -290,6 +294,75 @@ TEST_P(ConvolutionOn, AddsTheUpsampledMap) {
       EXPECT_LT(error_of(ops::upsample_add(x, y), exact).largest, tolerance());
     }
   }
+}
+
+TEST_P(ConvolutionOn, UpsamplesAsAtenDoes) {
+  const std::vector<std::vector<int64_t>> sizes = {
+      {20, 20, 40, 40}, {7, 6, 13, 11}, {5, 5, 5, 5}, {9, 3, 1, 1}, {1, 1, 6, 3}, {33, 17, 66, 34}};
+  for (const std::vector<int64_t>& s : sizes) {
+    for (const int64_t channels : {64, 3}) {
+      for (const bool corners : {false, true}) {
+        const at::Tensor x = map({2, channels, s[0], s[1]});
+        const at::Tensor result = ops::upsample_bilinear2d(x, s[2], s[3], corners);
+        EXPECT_TRUE(result.is_contiguous(at::MemoryFormat::ChannelsLast));
+        EXPECT_LT(
+            error_of(result, at::upsample_bilinear2d(exactly(x), {s[2], s[3]}, corners)).largest,
+            tolerance())
+            << s << " " << corners;
+      }
+    }
+  }
+}
+
+struct AddCase {
+  int64_t batch, height, width, channels, outputs, kernel;
+  bool bias, relu;
+};
+
+const AddCase kAddCases[] = {
+    {2, 7, 5, 64, 128, 1, true, true},     // too few pixels for a kernel
+    {4, 80, 80, 64, 256, 1, true, true},   // as many slabs, outputs and tiles as ResNet-50 has
+    {7, 41, 39, 128, 512, 1, true, true},  // a last tile that is not full
+    {9, 21, 19, 256, 1024, 1, true, false}, {9, 13, 17, 512, 2048, 1, false, true},
+    {40, 33, 31, 64, 128, 1, true, true},  // more tiles than blocks
+    {2, 33, 31, 576, 128, 1, true, true},  // more channels than the kernel takes
+    {2, 33, 31, 48, 96, 1, true, true},    // nor these
+    {2, 17, 13, 32, 16, 3, true, true},     {2, 17, 13, 32, 16, 3, false, false},
+};
+
+TEST_P(ConvolutionOn, AddsAnotherMap) {
+  for (const AddCase& c : kAddCases) {
+    if (on_cpu() && c.batch > 2) continue;
+    const at::Tensor x = map({c.batch, c.channels, c.height, c.width});
+    const at::Tensor w = weight({c.outputs, c.channels, c.kernel, c.kernel});
+    std::optional<at::Tensor> bias;
+    if (c.bias) bias = at::randn({c.outputs}).to(options());
+    const at::Tensor other = map({c.batch, c.outputs, c.height, c.width});
+    const at::Tensor kept = other.clone();
+    const at::Tensor result = ops::conv2d_add(x, w, bias, other, c.relu);
+    ASSERT_EQ(result.sizes(), other.sizes());
+    EXPECT_TRUE(result.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(at::equal(other, kept));
+    at::Tensor exact = reference({x}, w, bias, 1, false) + exactly(other);
+    if (c.relu) exact = at::relu(exact);
+    EXPECT_LT(error_of(result, exact).largest, 3 * tolerance())
+        << c.channels << " to " << c.outputs << " channels, " << c.height << "x" << c.width;
+  }
+}
+
+TEST_P(ConvolutionOn, AddsToASliceOfAMapAndKeepsNaN) {
+  const at::Tensor wide = map({4, 192, 80, 80});
+  const at::Tensor x = wide.narrow(1, 64, 64);
+  const at::Tensor w = weight({128, 64, 1, 1});
+  at::Tensor other = map({4, 128, 80, 80});
+  EXPECT_LT(error_of(ops::conv2d_add(x, w, std::nullopt, other, false),
+                     reference({x}, w, std::nullopt, 1, false) + exactly(other))
+                .largest,
+            3 * tolerance());
+  other[3][7][79][78] = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor result = exactly(ops::conv2d_add(x, w, std::nullopt, other));
+  EXPECT_TRUE(result[3][7][79][78].isnan().item<bool>());
+  EXPECT_EQ(result.isnan().sum().item<int64_t>(), 1);
 }
 
 struct StemCase {
@@ -484,6 +557,18 @@ TEST(ConvolutionChecks, NameWhatWasExpectedAndFound) {
        }),
        "bias must not need a gradient");
   says(error([&] { ops::upsample_add(at::rand({1, 3, 4, 4}), x); }), "x must be (1, 32, h, w)");
+  says(error([&] { ops::upsample_bilinear2d(x, 0, 8); }),
+       "height and width must be at least 1, found 0 and 8");
+  says(error([&] {
+         ops::upsample_bilinear2d(at::rand({1, 2, 0, 8}), 4, 8);
+       }),
+       "x must not be empty, found [1, 2, 0, 8]");
+  says(error([&] { ops::conv2d_add(x, w, std::nullopt, x); }),
+       "other must be [1, 16, 8, 8], found [1, 32, 8, 8]");
+  says(error([&] {
+         ops::conv2d_add(x, w, std::nullopt, at::rand({1, 16, 8, 8}, at::kDouble));
+       }),
+       "other must be Float as the input, found Double");
   says(error([&] {
          ops::stem_conv2d(at::rand({1, 3, 8, 8}), w, std::nullopt);
        }),
@@ -505,6 +590,17 @@ TEST(ConvolutionGradients, FlowThroughTheComposite) {
   y.sum().backward();
   EXPECT_EQ(x.grad().sizes(), x.sizes());
   EXPECT_GT(w.grad().abs().sum().item<double>(), 0);
+}
+
+TEST(ConvolutionGradients, FlowThroughTheResidualAndTheUpsampling) {
+  const at::Tensor x = at::rand({1, 3, 8, 8}, at::kDouble).requires_grad_();
+  const at::Tensor w = at::rand({4, 3, 1, 1}, at::kDouble);
+  const at::Tensor other = at::rand({1, 4, 8, 8}, at::kDouble).requires_grad_();
+  ops::upsample_bilinear2d(ops::conv2d_add(x, w, std::nullopt, other), 16, 16, true)
+      .sum()
+      .backward();
+  EXPECT_GT(x.grad().abs().sum().item<double>(), 0);
+  EXPECT_NEAR(other.grad().sum().item<double>(), 4 * 16 * 16, 1e-9);
 }
 
 TEST(ConvolutionGradients, FlowThroughTheStemAndThePooling) {

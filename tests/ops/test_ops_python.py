@@ -62,6 +62,8 @@ class Operators(unittest.TestCase):
                                            1, True)),
                         (OPS.max_pool2d, (x, 2, 2, 0)),
                         (OPS.upsample_add, (x, y)),
+                        (OPS.upsample_bilinear2d, (x, 9, 13, True)),
+                        (OPS.conv2d_add, (x, weight[:, :8].contiguous(), bias, torch.randn(2, 16, 6, 10, **kind))),
                         (OPS.bias_relu_, (x.clone(), torch.randn(8, **kind), x, True))):
                     torch.library.opcheck(operator.default, arguments, test_utils=checks)
 

@@ -64,12 +64,36 @@ std::tuple<at::Tensor, at::Tensor> conv2d_pool(
 at::Tensor conv2d_head(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const at::Tensor& head_weight, const at::Tensor& head_bias);
 
+/// The end of a residual block: [relu](conv2d(x, weight, bias, padding = K/2) + other).
+///
+/// x       (N, C, H, W)
+/// weight  (O, C, K, K), K odd
+/// bias    (O), or none
+/// other   (N, O, H, W)
+/// returns as other, in channels_last where it is, else contiguous
+///
+/// One kernel in fp16 and bf16 on compute capability 9.0, where the sum is rounded once:
+/// channels_last, K 1, C in 64s up to 512, O in 128s, and pixels enough for the card. Elsewhere on
+/// CUDA conv2d and bias_relu_.
+at::Tensor conv2d_add(const at::Tensor& x, const at::Tensor& weight,
+                      const std::optional<at::Tensor>& bias, const at::Tensor& other,
+                      bool relu = true);
+
 /// y + x brought to y's size, bilinearly with align_corners = false.
 ///
 /// x       (N, C, h, w)
 /// y       (N, C, H, W)
 /// returns (N, C, H, W), in channels_last where y is, else contiguous
+///
+/// One kernel on CUDA in channels_last, but for float64; mixed in float32.
 at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y);
+
+/// at::upsample_bilinear2d to a size, with the kernel of upsample_add.
+///
+/// x       (N, C, h, w)
+/// returns (N, C, height, width), in channels_last where x is, else contiguous
+at::Tensor upsample_bilinear2d(const at::Tensor& x, int64_t height, int64_t width,
+                               bool align_corners = false);
 
 /// A network's first convolution: [relu](conv2d(x in weight's type, weight, bias, stride, padding =
 /// K/2)).
@@ -81,8 +105,9 @@ at::Tensor upsample_add(const at::Tensor& x, const at::Tensor& y);
 ///
 /// On CUDA, fp16 and bf16 weights with C 1 or 3, O in sixty-fours, K 3 with stride 1 or K 7 with
 /// stride 2, and x in float32 or weight's type run as one kernel that reads x where it lies, summed
-/// in float32. Everything else, and calls that need a gradient, convert x and call conv2d. Raises
-/// c10::Error naming the expected and the actual value.
+/// in float32; so do float32 weights and x with K 3, never in TF32. Everything else, and calls that
+/// need a gradient, convert x and call conv2d. Raises c10::Error naming the expected and the actual
+/// value.
 at::Tensor stem_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, int64_t stride = 1,
                        bool relu = false);
