@@ -92,10 +92,13 @@ class FusedDdpm final : public Ddpm {
     output_ = {concatenate(outputs), grouped(false), backend};
   }
 
-  at::Tensor forward(const at::Tensor& input, const at::Tensor& y,
-                     ModuleCost* cost) const override {
+  at::Tensor prepare(const at::Tensor& y, ModuleCost* cost) const override {
+    return kernel_features(y, cost);
+  }
+
+  at::Tensor filter(const at::Tensor& input, const at::Tensor& features,
+                    ModuleCost* cost) const override {
     const at::Tensor x = down_input_(input, cost);
-    const at::Tensor features = kernel_features(y, cost);
     const at::Tensor filtered = taps_on_chip_ ? filter_on_chip(x, features, cost)
                                               : filter_with_stored_taps(x, features, cost);
     if (read_in_place_) return joined_fuse_({x, joined_output_({filtered}, cost)}, cost);
@@ -223,14 +226,15 @@ class ReferenceDdpm final : public Ddpm {
     }
   }
 
-  at::Tensor forward(const at::Tensor& input, const at::Tensor& y,
-                     ModuleCost* cost) const override {
+  at::Tensor prepare(const at::Tensor& y, ModuleCost* /*cost*/) const override { return y; }
+
+  at::Tensor filter(const at::Tensor& input, const at::Tensor& y, ModuleCost* cost) const override {
     const at::Tensor x = down_input_(input, cost);
     std::vector<at::Tensor> maps = {x};
     for (const Branch& branch : branches_) {
       const at::Tensor features = branch.features(y, cost);
       const at::Tensor taps = branch.taps(branch.dense.forward(features, cost), cost);
-      maps.push_back(branch.fuse(filter(x, taps, branch.dilation, cost), cost));
+      maps.push_back(branch.fuse(filter_one(x, taps, branch.dilation, cost), cost));
     }
     return fuse_(at::cat(maps, 1), cost);
   }
@@ -244,8 +248,8 @@ class ReferenceDdpm final : public Ddpm {
     Convolution fuse;
   };
 
-  at::Tensor filter(const at::Tensor& x, const at::Tensor& taps, int64_t dilation,
-                    ModuleCost* cost) const {
+  at::Tensor filter_one(const at::Tensor& x, const at::Tensor& taps, int64_t dilation,
+                        ModuleCost* cost) const {
     const int64_t k = kernel_size_;
     const std::vector<int64_t> sizes = {x.size(0), x.size(1), k * k, x.size(2), x.size(3)};
     const int64_t padding = dilation * (k / 2);

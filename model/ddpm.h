@@ -12,8 +12,15 @@ namespace hdfnet {
 class Ddpm {
  public:
   virtual ~Ddpm() = default;
+  /// What depends on y (N,64,H,W) alone.
+  virtual at::Tensor prepare(const at::Tensor& y, ModuleCost* cost) const = 0;
+  /// x (N,64,H,W) and what was prepared from y -> (N,64,H,W)
+  virtual at::Tensor filter(const at::Tensor& x, const at::Tensor& prepared,
+                            ModuleCost* cost) const = 0;
   /// x, y (N,64,H,W) -> (N,64,H,W)
-  virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& y, ModuleCost* cost) const = 0;
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& y, ModuleCost* cost) const {
+    return filter(x, prepare(y, cost), cost);
+  }
 };
 
 /// On hdfnet::dynamic_filter; the branches' generators run together as grouped convolutions.

@@ -88,6 +88,9 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
     backend.longest_chain = 1152;
   }
   backend.pool_values_only = device.is_cuda();
+  // In float32 hdfnet::stem_conv2d has a kernel for VGG's first convolution.
+  backend.stem_in_place =
+      device.is_cuda() && precision == Precision::tf32 && variant != Variant::resnet50;
   if (backend.half_on_cuda()) {
     const ComputeCapability card = compute_capability(device);
     // Their kernels are for tensor cores of Ampere and later; below, cuDNN's fused forms are
@@ -96,7 +99,9 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
         backend.joined_transport = backend.stem_in_place = card.major >= 8;
     backend.stage_end_in_place = card.major == 9 && card.minor == 0;  // has a kernel there alone
     // Larger batches fill the card with one stream.
-    backend.two_streams_up_to = 4;
+    backend.streams_up_to = 4;
+    if (const char* try_it = std::getenv("HDFNET_TRY_STREAMS"))
+      backend.streams_up_to = std::atoi(try_it);
   }
   return backend;
 }

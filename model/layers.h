@@ -31,8 +31,8 @@ struct Backend {
   bool stem_in_place = false;
   bool pool_values_only = false;    ///< maxima without the indices that ATen stores beside them
   bool stage_end_in_place = false;  ///< stages at strides 1 and 2 end pooled (hdfnet::conv2d_pool)
-  /// Largest batch whose two encoders run side by side, on two streams.
-  int64_t two_streams_up_to = 0;
+  /// Largest batch whose parts run side by side, on several streams.
+  int64_t streams_up_to = 0;
 
   /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
   /// best.
@@ -87,6 +87,7 @@ class Convolution {
   at::Tensor run_cpu(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
   at::Tensor run_split(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
   at::Tensor run_cuda(const at::Tensor& x, const std::optional<at::Tensor>& other) const;
+  bool is_exact_product(const at::Tensor& x) const;
 
   Backend backend_;
   ConvolutionOptions options_;
@@ -151,8 +152,5 @@ Convolution basic_conv(const Parameters& parameters, const std::string& name,
 /// The same as a JoinedConvolution.
 JoinedConvolution joined_basic_conv(const Parameters& parameters, const std::string& name,
                                     const Backend& backend);
-
-/// Bilinear, align_corners = false, to a size.
-at::Tensor upsample_to(const at::Tensor& x, int64_t height, int64_t width);
 
 }  // namespace hdfnet

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <list>
 #include <string>
 #include <tuple>
 
@@ -86,10 +87,13 @@ at::Tensor Network::transport(int stride, const at::Tensor& x, ModuleObserver* o
 Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth,
                                   ModuleObserver* observer) const {
   Features features;
-  SideStream side(backend_.device,
-                  observer == nullptr && rgb.size(0) <= backend_.two_streams_up_to);
-  // What one stream reads of the other's lives until both have met: it may not be reused before.
-  std::vector<at::Tensor> of_side;
+  // Small maps leave most of a card idle, so whatever can runs side by side: the depth encoder, and
+  // at every fusion stride all that leads from both encoders to the DDPM's taps.
+  const bool wanted = observer == nullptr && rgb.size(0) <= backend_.streams_up_to;
+  SideStream side(backend_.device, wanted);
+  std::list<SideStream> fusions;
+  // What one stream reads of another's lives until all have met: it may not be reused before.
+  std::vector<at::Tensor> crossing;
   at::Tensor r = rgb;
   at::Tensor d = depth;
   bool pooled = true;  // the maps are what the stage's convolutions read
@@ -106,10 +110,7 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
     d = run(observer, at_stride("depth_encoder", stride), [&](ModuleCost* cost) {
       return side.run([&] { return advance(*depth_encoder_[i], d, cost); });
     });
-    if (side.active()) {
-      side.share(d);
-      of_side.push_back(d);
-    }
+    if (side.active()) crossing.push_back(d);
     if (end_pooled) {
       const at::Tensor in = pooled ? r : encoder_[i]->pool(r, nullptr);
       std::tie(r, features.rgb[stride]) =
@@ -121,23 +122,33 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
     }
     pooled = end_pooled;
     if (fusion == fusion_.end()) continue;
-    side.join();
-    features.fused[stride] = run(observer, at_stride("depth_trans", stride), [&](ModuleCost* cost) {
-      return fusion->second.forward(r, d, cost);
-    });
+    SideStream& beside = fusions.emplace_back(backend_.device, wanted,
+                                              /*number=*/static_cast<int>(fusions.size()) + 1);
+    const auto fuse = [&](ModuleCost* cost) { return fusion->second.forward(r, d, cost); };
+    if (!beside.active()) {
+      features.fused[stride] = run(observer, at_stride("depth_trans", stride), fuse);
+      continue;
+    }
+    beside.follow(side);
+    beside.use(r);
+    beside.use(d);
+    features.taps[stride] =
+        beside.run([&] { return ddpm_.at(stride)->prepare(fuse(nullptr), nullptr); });
+    beside.share(features.taps[stride]);
+    crossing.push_back(r);
   }
   side.join();
+  for (SideStream& beside : fusions) beside.join();
   return features;
 }
 
 at::Tensor Network::join(const at::Tensor& previous, const at::Tensor* lateral) const {
   if (lateral == nullptr) {
     // ResNet-50 has no features at stride 1: its last merge is a plain x2.
-    return at::upsample_bilinear2d(previous, {previous.size(2) * 2, previous.size(3) * 2},
-                                   /*align_corners=*/true);
+    return ops::upsample_bilinear2d(previous, previous.size(2) * 2, previous.size(3) * 2,
+                                    /*align_corners=*/true);
   }
-  if (backend_.read_in_place) return ops::upsample_add(previous, *lateral);
-  return *lateral + upsample_to(previous, lateral->size(2), lateral->size(3));
+  return ops::upsample_add(previous, *lateral);
 }
 
 at::Tensor Network::merge(int stride, const at::Tensor& previous, const at::Tensor* lateral,
@@ -160,7 +171,10 @@ at::Tensor Network::decode(const Features& features, ModuleObserver* observer) c
   for (const int stride : decoder_strides(architecture_)) {
     if (stride == from) continue;
     const auto fused = features.fused.find(from);
-    if (fused != features.fused.end()) {
+    const auto taps = features.taps.find(from);
+    if (taps != features.taps.end()) {
+      previous = ddpm_.at(from)->filter(previous, taps->second, nullptr);
+    } else if (fused != features.fused.end()) {
       previous = run(observer, at_stride("selfdc_", from), [&](ModuleCost* cost) {
         return ddpm_.at(from)->forward(previous, fused->second, cost);
       });

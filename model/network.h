@@ -30,6 +30,7 @@ class Network {
   struct Features {
     std::map<int, at::Tensor> rgb;    ///< t*: the plain 1x1 transport of the RGB encoder's stages
     std::map<int, at::Tensor> fused;  ///< a*: RGB and depth fused, at the fusion strides
+    std::map<int, at::Tensor> taps;   ///< or what the DDPMs prepare from these alone
   };
 
   Features encode(const at::Tensor& rgb, const at::Tensor& depth, ModuleObserver* observer) const;

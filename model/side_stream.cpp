@@ -5,26 +5,28 @@
 
 #include <exception>
 #include <map>
+#include <utility>
 
 namespace hdfnet {
 
 namespace {
 
 // The same one for all passes of a thread: memory that was freed on it is used again on it alone.
-c10::Stream side_stream_of_thread(c10::Device device) {
-  thread_local std::map<c10::DeviceIndex, c10::Stream> streams;
-  auto found = streams.find(device.index());
+c10::Stream side_stream_of_thread(c10::Device device, int number) {
+  thread_local std::map<std::pair<c10::DeviceIndex, int>, c10::Stream> streams;
+  const std::pair key(device.index(), number);
+  auto found = streams.find(key);
   if (found == streams.end()) {
     const c10::impl::VirtualGuardImpl guard(device.type());
-    found = streams.emplace(device.index(), guard.getStreamFromGlobalPool(device)).first;
+    found = streams.emplace(key, guard.getStreamFromGlobalPool(device)).first;
   }
   return found->second;
 }
 
 }  // namespace
 
-SideStream::SideStream(c10::Device device, bool wanted) : device_(device) {
-  if (wanted && device.is_cuda()) stream_ = side_stream_of_thread(device);
+SideStream::SideStream(c10::Device device, bool wanted, int number) : device_(device) {
+  if (wanted && device.is_cuda()) stream_ = side_stream_of_thread(device, number);
 }
 
 SideStream::~SideStream() {
@@ -57,6 +59,17 @@ void SideStream::share(const at::Tensor& tensor) const {
   if (!stream_) return;
   const c10::impl::VirtualGuardImpl guard(device_.type());
   tensor.record_stream(guard.getStream(device_));
+}
+
+void SideStream::use(const at::Tensor& tensor) const {
+  if (stream_) tensor.record_stream(*stream_);
+}
+
+void SideStream::follow(const SideStream& other) const {
+  if (!stream_ || !other.stream_) return;
+  c10::Event reached(device_.type());
+  reached.record(*other.stream_);
+  reached.block(*stream_);
 }
 
 void SideStream::join() {

@@ -9,11 +9,12 @@
 
 namespace hdfnet {
 
-/// A second stream of a device for work beside the current one, also while a graph is captured.
+/// A further stream of a device for work beside the current one, also while a graph is captured.
 class SideStream {
  public:
   /// On a device without streams, or with `wanted` false, everything runs on the current stream.
-  SideStream(c10::Device device, bool wanted);
+  /// Those of one thread with the same `number` are the same stream.
+  SideStream(c10::Device device, bool wanted, int number = 0);
   /// Joins what an exception kept from being joined: a capture could not end otherwise.
   ~SideStream();
   SideStream(const SideStream&) = delete;
@@ -31,6 +32,12 @@ class SideStream {
   /// Says that the current stream uses `tensor`, which was made on the side stream: its memory is
   /// not given to other work of the side stream before.
   void share(const at::Tensor& tensor) const;
+
+  /// Says that the side stream uses `tensor`, which was made elsewhere.
+  void use(const at::Tensor& tensor) const;
+
+  /// The side stream waits for what `other` has been given so far.
+  void follow(const SideStream& other) const;
 
   /// The current stream waits for what the side stream has been given so far.
   void join();
