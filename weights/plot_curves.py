@@ -59,13 +59,15 @@ def draw(entries: List[Dict[str, float]]) -> str:
         for index, (key, title) in enumerate(_PANELS)
     ]
     height = _TOP + _HEIGHT + 44
+    seen = any(entry.get("seen_in_training") for entry in entries)
+    images = "validation images, which also trained," if seen else "validation images"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             'font-family="sans-serif" font-size="11">',
             f'<rect width="{width}" height="{height}" fill="white"/>',
             *panels,
-            f'<text x="{_LEFT}" y="{height - 8}">steps (measured on the validation images with '
+            f'<text x="{_LEFT}" y="{height - 8}">steps (measured on the {images} with '
             "averaged weights)</text>",
             "</svg>",
             "",

@@ -1,9 +1,10 @@
-"""Writes an earlier network's maps of the training images, for train.py --maps.
+"""Writes earlier networks' maps of the training images, for train.py --maps.
 
-    python weights/teach.py --data PACK --archive EARLIER.pt --out MAPS
+    python weights/teach.py --data PACK --archive EARLIER.pt [ANOTHER.pt ...] --out MAPS
 
 The images are those whose masks come from the RGB network: there the maps stand for what the RGB-D
-network might have chosen, since the earlier network answers as that one's masks taught it.
+network might have chosen, since the earlier networks answer as that one's masks taught them. Of
+several networks the mean is written.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -28,7 +29,7 @@ _BATCH = 4
 def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Write maps of the training images.")
     parser.add_argument("--data", type=Path, required=True, help="the training pack")
-    parser.add_argument("--archive", type=Path, required=True)
+    parser.add_argument("--archive", type=Path, nargs="+", required=True, dest="archives")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--size", type=int, default=320)
     parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
@@ -40,15 +41,25 @@ def quantised(maps: Tensor) -> Tensor:
     return ((maps * 16).round() * (255 / 16)).round().to(torch.uint8)
 
 
+def mean_maps(
+    models: Sequence[nn.Module], images: train.Images, index: Tensor, size: int
+) -> Tensor:
+    """The mean of the networks' maps (N,1,S,S) in 0..1 of the images `index`."""
+    found = [train.maps_of(model, images, index, size, blind=False) for model in models]
+    return torch.stack(found).mean(dim=0)
+
+
 def main(arguments: Optional[List[str]] = None) -> int:
     options = parse_arguments(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     images = train.Images(options.data, options.limit, device)
-    model = hdfnet.build_with("vgg16", train.read_archive(options.archive)).to(device)
+    models = [
+        hdfnet.build_with("vgg16", train.read_archive(path)).to(device) for path in options.archives
+    ]
     options.out.mkdir(parents=True, exist_ok=True)
     for part in images.of("train").split(_BATCH):
         with torch.inference_mode():
-            maps = train.maps_of(model, images, part, options.size, blind=False)
+            maps = mean_maps(models, images, part, options.size)
         for i, plane in zip(part.tolist(), quantised(maps)[:, 0].cpu().numpy()):
             stem = images.names[i].split("/")[1]
             Image.fromarray(plane).save(options.out / f"{stem}.png", optimize=True)

@@ -8,6 +8,9 @@ masks come from the RGB network also teach an earlier network's maps (see teach.
 the whole training state is kept in a file, and a run cut into slices (--slice-minutes) goes on
 where the last stopped. OUT gets the archive, cut into parts of --part-mib, metrics.json,
 curves.json, the validation images' logits (maps.npz) and a sheet of their maps.
+
+80 of the `labelled` images are kept from training, to measure on. With --all-labelled they train as
+well: that is for the archive to ship, once the same options without it have been measured.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ import metrics  # noqa: E402
 STORED_SIZE = 352
 VALIDATION_IMAGES = 80
 NEARLY_EMPTY, UNDECIDED = 0.005, 0.05
+SOURCES = ("train", "labelled", "sod")  # of the images that train; `validation` is the fourth
 
 
 def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace:
@@ -72,7 +76,14 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         nargs=3,
         default=(0.50, 0.34, 0.16),
         metavar=("TRAIN", "LABELLED", "SOD"),
-        help="shares of the views from each source",
+        help="shares of the views from each source; with --all-labelled the further images come "
+        "on top",
+    )
+    parser.add_argument(
+        "--all-labelled",
+        action="store_true",
+        help="train on the validation images, too; needs --bias-shift, and nothing is chosen by "
+        "what it measures on them",
     )
     parser.add_argument("--hybrid", type=float, default=0.2, help="weight of the hybrid loss")
     parser.add_argument(
@@ -93,6 +104,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         parser.error("give either --features or --start")
     if options.slice_minutes and not options.state:
         parser.error("--slice-minutes needs --state")
+    if options.all_labelled and options.bias_shift is None:
+        parser.error("--all-labelled needs --bias-shift: no image is left to find it on")
     return options
 
 
@@ -110,7 +123,10 @@ def _read(path: Path, mode: str) -> np.ndarray:
 class Images:
     """The pack on the device, with what is known of each image."""
 
-    def __init__(self, root: Path, limit: int, device: torch.device) -> None:
+    def __init__(
+        self, root: Path, limit: int, device: torch.device, validation_trains: bool = False
+    ) -> None:
+        self.validation_trains = validation_trains
         with (root / "nlpr.csv").open() as file:
             rows = list(csv.DictReader(file))
         labelled = sorted(
@@ -324,7 +340,9 @@ def evaluate(model: nn.Module, images: Images, size: int, blind: bool) -> Dict[s
     index = images.of("validation")
     maps = (maps_of(model, images, index, size, blind) * 255).to(torch.uint8)[:, 0].cpu().numpy()
     masks = images.pack.mask[index][:, 0].cpu().numpy()
-    return metrics.measure(zip(maps, masks))
+    result = metrics.measure(zip(maps, masks))
+    result["seen_in_training"] = images.validation_trains
+    return result
 
 
 @torch.no_grad()
@@ -396,11 +414,15 @@ def adoption(maps: Tensor, masks: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def initial_chances(images: Images, shares: Sequence[float]) -> Tensor:
-    """How often each image is drawn: fixed shares of the views for each source; (M,)."""
-    share = dict(zip(("train", "labelled", "sod"), shares), validation=0.0)
-    counts = {source: images.source.count(source) for source in share}
-    chances = [share[source] / counts[source] for source in images.source]
-    return torch.tensor(chances, device=images.pack.rgb.device)
+    """How often each image is drawn, up to a factor: fixed shares of the views per source; (M,).
+
+    Validation images are drawn never, or, where they train as well, each as often as any other
+    labelled image: so one image weighs against another as it does without them.
+    """
+    counts = [max(images.source.count(source), 1) for source in SOURCES]
+    chance = {name: share / n for name, share, n in zip(SOURCES, shares, counts)}
+    chance["validation"] = chance["labelled"] if images.validation_trains else 0.0
+    return torch.tensor([chance[s] for s in images.source], device=images.pack.rgb.device)
 
 
 def new_model(options: argparse.Namespace, images: Images, device: torch.device) -> nn.Module:
@@ -420,7 +442,7 @@ def new_model(options: argparse.Namespace, images: Images, device: torch.device)
         if name == "classifier":
             nn.init.normal_(module.weight, std=0.05)
             nn.init.constant_(module.bias, -1.0)
-    pool = images.of("train", "labelled", "sod")
+    pool = images.of(*SOURCES)
     chosen = pool[torch.randperm(len(pool), device=device)[: 2 * options.batch]]
     as_delivered = torch.ones_like(chosen, dtype=torch.bool)
     rgb, depth, _ = augment.views(
@@ -484,7 +506,7 @@ class Run:
         self.began = began
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.manual_seed(options.seed)
-        self.images = Images(options.data, options.limit, self.device)
+        self.images = Images(options.data, options.limit, self.device, options.all_labelled)
         counts = {s: self.images.source.count(s) for s in sorted(set(self.images.source))}
         print(f"{self.clock():6.1f} s  {counts} on {self.device}", flush=True)
         self.elapsed_before = 0.0
@@ -560,6 +582,8 @@ class Run:
 
     def _restore(self) -> None:
         kept = torch.load(self.options.state, map_location=self.device, weights_only=True)
+        if kept["all_labelled"] != self.options.all_labelled:
+            raise SystemExit(f"{self.options.state}: begun with another choice of --all-labelled")
         self.model.load_state_dict(kept["model"])
         self.offsets.load_state_dict(kept["offsets"])
         self.average.model.load_state_dict(kept["average"])
@@ -575,6 +599,7 @@ class Run:
 
     def keep(self) -> None:
         content = {
+            "all_labelled": self.options.all_labelled,
             "model": self.model.state_dict(),
             "offsets": self.offsets.state_dict(),
             "average": self.average.model.state_dict(),
@@ -667,7 +692,10 @@ class Run:
             )
 
     def note(self, loss: float) -> None:
-        """Measures the average on the validation images and keeps it when it is the best so far."""
+        """Measures the average on the validation images and keeps it when it is the best so far.
+
+        Images seen in training cannot tell which is best: then none is kept.
+        """
         options = self.options
         self.recalibrate_average(10)
         with self.autocast(), steady_kernels():
@@ -682,7 +710,8 @@ class Run:
             flush=True,
         )
         (options.out / "curves.json").write_text(json.dumps(self.curve, indent=1))
-        if self.progress() > 0.45 and merit(result) > self.best_merit:
+        unseen = not options.all_labelled
+        if unseen and self.progress() > 0.45 and merit(result) > self.best_merit:
             self.best_merit = merit(result)
             state = self.average.model.state_dict()
             self.best = {name: tensor.clone() for name, tensor in state.items()}

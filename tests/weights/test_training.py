@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import pickle
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,6 +26,7 @@ import hdfnet  # noqa: E402
 import imagenet  # noqa: E402
 import losses  # noqa: E402
 import metrics  # noqa: E402
+import plot_curves  # noqa: E402
 import teach  # noqa: E402
 import train  # noqa: E402
 
@@ -311,6 +317,124 @@ class Training(unittest.TestCase):
             parts = sorted(Path(folder).iterdir())
             self.assertGreater(len(parts), 1)
             self.assertEqual(b"".join(p.read_bytes() for p in parts), content)
+
+
+def write_tiny_pack(root: Path, labelled: int = 3) -> None:
+    """A pack of small images: the validation images, `labelled` like them, two each of the rest."""
+    names = [(f"l{i}", "labelled") for i in range(train.VALIDATION_IMAGES + labelled)]
+    names += [("t0", "train"), ("t1", "train")]
+    rows = [f"{name},{split},0.3,0.01" for name, split in names]
+    for folder in ("nlpr/rgb", "nlpr/depth", "nlpr/mask", "sod/rgb", "sod/mask"):
+        (root / folder).mkdir(parents=True)
+    (root / "nlpr.csv").write_text("\n".join(["name,split,foreground,indecision", *rows]) + "\n")
+    mask = np.zeros((8, 8), np.uint8)
+    mask[2:6, 3:7] = 255
+    rgb = Image.fromarray(np.stack([mask, 255 - mask, mask // 2], axis=2))
+    for collection, stems in (("nlpr", [name for name, _ in names]), ("sod", ["s0", "s1"])):
+        for stem in stems:
+            rgb.save(root / collection / "rgb" / f"{stem}.jpg")
+            Image.fromarray(mask).save(root / collection / "mask" / f"{stem}.png")
+            if collection == "nlpr":
+                Image.fromarray(255 - mask).save(root / collection / "depth" / f"{stem}.jpg")
+
+
+class AllLabelled(unittest.TestCase):
+    SHARES = (0.5, 0.3, 0.2)
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pack = Path(cls.folder.name)
+        write_tiny_pack(cls.pack)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.folder.cleanup()
+
+    def chances(self, validation_trains: bool) -> dict:
+        """The chance of an image of each source, which is the same for all of them."""
+        images = train.Images(self.pack, 0, torch.device("cpu"), validation_trains)
+        self.assertEqual(images.source.count("validation"), train.VALIDATION_IMAGES)
+        self.assertEqual(images.source.count("labelled"), 3)
+        chances = train.initial_chances(images, self.SHARES)
+        found = {}
+        for source in (*train.SOURCES, "validation"):
+            values = chances[images.of(source)].unique()
+            self.assertEqual(len(values), 1, source)
+            found[source] = float(values)
+        return found
+
+    def test_validation_images_are_drawn_when_asked(self) -> None:
+        apart, together = self.chances(False), self.chances(True)
+        self.assertEqual(apart["validation"], 0)
+        self.assertAlmostEqual(apart["train"], 0.5 / 2)
+        self.assertAlmostEqual(apart["labelled"], 0.3 / 3)
+        self.assertAlmostEqual(apart["sod"], 0.2 / 2)
+        self.assertEqual(together, {**apart, "validation": apart["labelled"]})
+
+    def options(self, out: Path, *more: str) -> list:
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        tiny = "--minutes 0.0001 --size 32 --batch 2 --limit 2 --part-mib 0".split()
+        return ["--data", str(self.pack), "--start", str(archive), "--out", str(out), *tiny, *more]
+
+    def train(self, options: list) -> None:
+        """The command, quiet; the faster filter that it puts into hdfnet is taken out again."""
+        with mock.patch.object(hdfnet, "dynamic_filter", hdfnet.dynamic_filter):
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(train.main(options), 0)
+
+    def test_the_bias_cannot_be_found_on_seen_images(self) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output), self.assertRaises(SystemExit):
+            train.parse_arguments(self.options(Path("out"), "--all-labelled"))
+        self.assertIn("--all-labelled needs --bias-shift", output.getvalue())
+
+    def test_figures_on_seen_images_say_so_and_choose_nothing(self) -> None:
+        for seen in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder)
+                more = ["--bias-shift", "-2.25"] + ["--all-labelled"] * seen
+                self.train(self.options(out, *more))
+                report = json.loads((out / "metrics.json").read_text())
+                curve = json.loads((out / "curves.json").read_text())
+            self.assertEqual("best average on validation" in report["candidates"], not seen)
+            self.assertEqual(report["bias shift"], -2.25)
+            for name in ("float32", "float32, levelled", "int8", "int8, depth 0.5"):
+                self.assertIs(report[name]["seen_in_training"], seen)
+            self.assertIs(curve[-1]["seen_in_training"], seen)
+
+    def test_a_state_goes_on_as_it_was_begun(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            state = Path(folder) / "state.pt"
+            torch.save({"all_labelled": True}, state)
+            options = self.options(Path(folder), "--state", str(state))
+            with self.assertRaisesRegex(SystemExit, "another choice of --all-labelled"):
+                self.train(options)
+
+    def test_curves_name_images_that_trained(self) -> None:
+        entry = {"step": 1, "max_f": 0.8, "mae": 0.1, "loss": 1.0}
+        for seen in (False, True):
+            drawn = plot_curves.draw([{**entry, "seen_in_training": seen}])
+            self.assertEqual("which also trained" in drawn, seen)
+
+
+class Teaching(unittest.TestCase):
+    def test_several_networks_teach_the_mean_of_their_maps(self) -> None:
+        class Flat(nn.Module):
+            def __init__(self, value: float) -> None:
+                super().__init__()
+                self.value = value
+
+            def forward(self, rgb: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
+                return torch.full_like(depth, self.value)
+
+        with tempfile.TemporaryDirectory() as folder:
+            write_tiny_pack(Path(folder))
+            images = train.Images(Path(folder), 1, torch.device("cpu"))
+        maps = teach.mean_maps([Flat(0.25), Flat(0.75)], images, images.of("train"), 32)
+        torch.testing.assert_close(maps, torch.full((1, 1, 352, 352), 0.5))
+        options = teach.parse_arguments("--data P --archive A.pt B.pt --out M".split())
+        self.assertEqual(options.archives, [Path("A.pt"), Path("B.pt")])
 
 
 if __name__ == "__main__":
