@@ -12,6 +12,7 @@
 #include "options/config_file.h"
 #include "run/interrupt.h"
 #include "run/manifest.h"
+#include "run/ordinary_memory.h"
 #include "run/pair_files.h"
 #include "run/pipeline.h"
 #include "run/progress.h"
@@ -25,6 +26,9 @@ namespace hdfnet::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Bytes of read pairs before the GPU is ready.
+constexpr std::size_t kMostReadAhead = std::size_t{1} << 30;
 
 void check_output_folder(const fs::path& out) {
   const bool file = out.extension() == ".png" || out.extension() == ".PNG";
@@ -144,6 +148,7 @@ class Inference {
             .width = options_.size.width,
             .fail_fast = options_.fail_fast,
             .take_turns = !setup_.on_gpu,
+            .read_ahead = setup_.on_gpu ? std::min(kMostReadAhead, available_memory() / 8) : 0,
             .interrupted = [] { return InterruptGuard::signal() != 0; }};
   }
 

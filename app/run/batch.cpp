@@ -19,6 +19,7 @@ void Batch::open(std::size_t first_job, int count) {
   maps.clear();
   failures.clear();
   given = loading = saving = 0;
+  bytes = 0;
   if (staging_.size() < slots.size()) staging_.resize(slots.size());
   holds_pictures_ = false;
   pictures_.clear();
@@ -37,6 +38,13 @@ Planes Batch::input(int index, int height, int width, bool pictures, const Alloc
   Staging& staging = staging_[static_cast<std::size_t>(index)];
   staging.use(allocate);
   return {nullptr, nullptr, height, width, &staging};
+}
+
+std::size_t Batch::bytes_of(int index, int height, int width) const {
+  const std::lock_guard lock(memory_mutex_);
+  const std::size_t planes = std::size_t{4} * height * width * sizeof(float);
+  const auto slot = static_cast<std::size_t>(index);
+  return size_of(slots[slot].pair) + (holds_pictures_ ? staging_[slot].bytes() : planes);
 }
 
 Planes Batch::planes(int index, int height, int width, const Allocate& allocate) {

@@ -41,16 +41,21 @@ struct Batch {
   bool failed_in(int network) const;
 
   // The scheduler's counters, under its lock.
-  int given = 0;    ///< slots handed to workers
-  int loading = 0;  ///< of them not loaded yet
-  int saving = 0;   ///< maps not written yet
+  int given = 0;          ///< slots handed to workers
+  int loading = 0;        ///< of them not loaded yet
+  int saving = 0;         ///< maps not written yet
+  std::size_t bytes = 0;  ///< that its pairs hold
   bool in_flight = false;
+  bool further = false;  ///< beyond those that circulate: used once, in ordinary memory
 
   void open(std::size_t first_job, int count);
 
   /// Where the input of one slot goes, for a network of that size; several workers may ask at once.
   /// `pictures`: for networks that take them, the same for all slots. Memory comes as it is needed.
   Planes input(int index, int height, int width, bool pictures, const Allocate& allocate);
+
+  /// What one slot holds of the host's memory, in bytes, once it is loaded.
+  std::size_t bytes_of(int index, int height, int width) const;
 
   /// Moves the input of loaded slots over that of those that failed, so that the network sees no
   /// gap.
@@ -64,7 +69,7 @@ struct Batch {
  private:
   Planes planes(int index, int height, int width, const Allocate& allocate);
 
-  std::mutex memory_mutex_;
+  mutable std::mutex memory_mutex_;
   std::shared_ptr<float[]> rgb_, depth_;
   std::size_t capacity_ = 0;
   std::vector<Staging> staging_;  ///< by slot; more than slots after a larger batch

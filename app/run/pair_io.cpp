@@ -5,6 +5,14 @@
 
 namespace hdfnet::app {
 
+std::size_t size_of(const LoadedPair& pair) {
+  std::size_t bytes = 0;
+  for (const cv::Mat* picture : {&pair.rgb, &pair.small_rgb, &pair.small_depth}) {
+    if (!picture->empty()) bytes += picture->total() * picture->elemSize();
+  }
+  return bytes;
+}
+
 void store_input(const cv::Mat& rgb, const cv::Mat& depth, const std::optional<LevelMap>& map,
                  const Planes& planes) {
   const cv::Size size(planes.width, planes.height);

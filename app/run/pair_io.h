@@ -32,6 +32,9 @@ struct LoadedPair {
   cv::Mat small_rgb, small_depth;  ///< for the gallery; empty when it does not show this pair
 };
 
+/// In bytes.
+std::size_t size_of(const LoadedPair& pair);
+
 /// One saliency map as the network returned it, or finished.
 struct MapView {
   std::span<const float> values;

@@ -6,6 +6,7 @@
 
 #include "run/batch.h"
 #include "run/ordered_results.h"
+#include "run/ordinary_memory.h"
 #include "run/scheduler.h"
 
 namespace hdfnet::app {
@@ -14,6 +15,9 @@ namespace {
 /// A network warms up when it has so many batches to come: a pass more is nothing to them, and
 /// reading goes on meanwhile.
 constexpr std::size_t kBatchesToWarmUpFor = 4;
+
+/// Half a second of reading pairs of 640x480.
+constexpr std::size_t kPairsAheadForEachWorker = 48;
 
 /// Runs `step` and turns an exception into the pair's failure.
 template <class Step>
@@ -60,8 +64,13 @@ class Run {
     // batches enough of them to keep every worker busy.
     const int networks = static_cast<int>(parts.networks.size());
     const int for_workers = (2 * settings.workers + settings.batch - 1) / settings.batch;
-    return {settings.batch, 2 * networks + for_workers, networks,
-            settings.take_turns && networks == 1};
+    const std::size_t pairs_ahead = kPairsAheadForEachWorker * settings.workers;
+    return {settings.batch,
+            2 * networks + for_workers,
+            networks,
+            settings.take_turns && networks == 1,
+            settings.read_ahead,
+            settings.read_ahead / pairs_ahead};
   }
 
   void worker_thread(int index) {
@@ -70,7 +79,8 @@ class Run {
       Slot& slot = task->batch->slots[task->slot];
       if (task->kind == Scheduler::Task::Kind::load) {
         load(*task->batch, task->slot, lane);
-        scheduler_.loaded(*task->batch);
+        scheduler_.loaded(*task->batch,
+                          task->batch->bytes_of(task->slot, settings_.height, settings_.width));
       } else {
         attempt(slot, [&] {
           parts_.io.save(*slot.job, slot.pair, task->batch->map_of(task->slot), lane,
@@ -87,7 +97,9 @@ class Run {
     Slot& slot = batch.slots[index];
     slot.job = &jobs_[batch.first + index];
     attempt(slot, [&] {
-      const auto allocate = [this](std::size_t count) { return host_memory(count); };
+      const auto allocate = [this, &batch](std::size_t count) {
+        return batch.further ? ordinary_memory(count) : host_memory(count);
+      };
       const Planes planes =
           batch.input(index, settings_.height, settings_.width, all_take_pictures_, allocate);
       slot.pair = parts_.io.load(*slot.job, planes, lane, slot.result.times);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct PipelineSettings {
   /// Reading and writing wait while the network computes, and it waits for them: for a network on
   /// the CPU, whose cores they would take away. With one network only.
   bool take_turns = false;
+  /// Bytes of read pairs up to which reading goes on while no network is ready yet (Scheduler), and
+  /// at most 48 pairs for each worker; in ordinary memory, which is given back. 0: in the fixed
+  /// number of batches alone.
+  std::size_t read_ahead = 0;
   std::function<bool()> interrupted = [] { return false; };
 };
 

@@ -5,7 +5,11 @@
 namespace hdfnet::app {
 
 Scheduler::Scheduler(std::size_t jobs, Limits limits, std::function<bool()> interrupted)
-    : jobs_(jobs), limits_(limits), interrupted_(std::move(interrupted)), roster_(limits.networks) {
+    : jobs_(jobs),
+      limits_(limits),
+      interrupted_(std::move(interrupted)),
+      read_ahead_(limits.read_ahead),
+      roster_(limits.networks) {
   for (int i = 0; i < limits_.batches_in_flight; ++i) {
     batches_.push_back(std::make_unique<Batch>());
     free_.push_back(batches_.back().get());
@@ -22,16 +26,36 @@ bool Scheduler::stopping_locked() {
 
 bool Scheduler::can_load() const {
   if (stopping_) return false;
-  const bool room = !filling_.empty() && filling_.back()->given < filling_.back()->size;
-  return room || can_open();
+  if (filling_.empty() || filling_.back()->given == filling_.back()->size) return can_open();
+  // What was begun must be filled for the network, once there is one.
+  return !filling_.back()->further || network_is_ready_ || may_read_ahead();
 }
 
 bool Scheduler::can_open() const {
-  if (next_job_ >= jobs_ || free_.empty()) return false;
-  for (const auto& batch : batches_) {
-    if (batch->in_flight && next_job_ - batch->first >= limits_.window()) return false;
+  if (next_job_ >= jobs_ || (free_.empty() && !may_read_ahead())) return false;
+  if (!network_is_ready_) return true;  // nothing waits for its turn yet
+  const std::size_t further = batches_.size() - static_cast<std::size_t>(limits_.batches_in_flight);
+  const std::size_t window = limits_.window() + further * limits_.batch;
+  return std::all_of(batches_.begin(), batches_.end(), [&](const auto& batch) {
+    return !batch->in_flight || next_job_ - batch->first < window;
+  });
+}
+
+/// Each pair that is being read counts as the largest so far.
+bool Scheduler::may_read_ahead() const {
+  const std::size_t more = largest_pair_ * (static_cast<std::size_t>(tasks_in_hand_) + 1);
+  return bytes_in_hand_ + more <= read_ahead_ && read_ahead_ > 0;
+}
+
+Batch* Scheduler::opened() {
+  if (free_.empty()) {
+    batches_.push_back(std::make_unique<Batch>());
+    batches_.back()->further = true;
+    return batches_.back().get();
   }
-  return true;
+  Batch* batch = free_.back();
+  free_.pop_back();
+  return batch;
 }
 
 bool Scheduler::may_save_later() const {
@@ -41,8 +65,7 @@ bool Scheduler::may_save_later() const {
 
 Scheduler::Task Scheduler::load_task() {
   if (filling_.empty() || filling_.back()->given == filling_.back()->size) {
-    Batch* batch = free_.back();
-    free_.pop_back();
+    Batch* batch = opened();
     const std::size_t count = std::min<std::size_t>(limits_.batch, jobs_ - next_job_);
     batch->open(next_job_, static_cast<int>(count));
     batch->in_flight = true;
@@ -73,16 +96,24 @@ std::optional<Scheduler::Task> Scheduler::next_task() {
   }
 }
 
-void Scheduler::loaded(Batch& batch) {
+void Scheduler::loaded(Batch& batch, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
+  const std::size_t counted = std::max(bytes, limits_.least_pair);
+  largest_pair_ = std::max(largest_pair_, counted);
+  batch.bytes += counted;
+  bytes_in_hand_ += counted;
   --batch.loading;
   --tasks_in_hand_;
   changed_.notify_all();
 }
 
 void Scheduler::saved(Batch& batch) {
+  std::unique_ptr<Batch> done;  // its memory is given back after the lock
   const std::lock_guard lock(mutex_);
-  if (--batch.saving == 0) release(batch);
+  if (--batch.saving == 0) {
+    --being_saved_;
+    done = release(batch);
+  }
   --tasks_in_hand_;
   changed_.notify_all();
 }
@@ -119,7 +150,9 @@ Batch* Scheduler::next_batch(int network) {
     stopping_locked();
     if (!roster_.works(network)) return nullptr;
     Batch* batch = take_handed(network);
-    if (batch == nullptr && network_may_go() && front_is_ready()) {
+    // Maps that wait to be written are held to what they would be without reading ahead.
+    const bool maps_have_room = being_saved_ < limits_.batches_in_flight;
+    if (batch == nullptr && network_may_go() && front_is_ready() && maps_have_room) {
       batch = filling_.front();
       filling_.pop_front();
     }
@@ -157,17 +190,34 @@ Scheduler::Retirement Scheduler::retire_failed(const Batch& batch) {
 }
 
 void Scheduler::computed(Batch& batch, const std::vector<int>& slots_to_save) {
+  std::unique_ptr<Batch> done;
   const std::lock_guard lock(mutex_);
   --computing_;
+  network_is_ready_ = true;
+  read_ahead_ -= std::min(read_ahead_, batch.bytes / 4);
   batch.saving = static_cast<int>(slots_to_save.size());
   for (const int slot : slots_to_save) save_tasks_.push_back({Task::Kind::save, &batch, slot});
-  if (slots_to_save.empty()) release(batch);
+  if (slots_to_save.empty()) {
+    done = release(batch);
+  } else {
+    ++being_saved_;
+  }
   changed_.notify_all();
 }
 
-void Scheduler::release(Batch& batch) {
+/// Returns a further batch, which is not used again.
+std::unique_ptr<Batch> Scheduler::release(Batch& batch) {
+  bytes_in_hand_ -= batch.bytes;
   batch.in_flight = false;
-  free_.push_back(&batch);
+  if (!batch.further) {
+    free_.push_back(&batch);
+    return nullptr;
+  }
+  const auto own = std::find_if(batches_.begin(), batches_.end(),
+                                [&batch](const auto& held) { return held.get() == &batch; });
+  std::unique_ptr<Batch> result = std::move(*own);
+  batches_.erase(own);
+  return result;
 }
 
 void Scheduler::stop() {

@@ -22,6 +22,11 @@ namespace hdfnet::app {
 /// keeps within a window that starts at the oldest batch still in hand, so one slow pair cannot
 /// leave ever more results waiting for their turn behind it.
 ///
+/// A GPU takes a while to be ready, and the workers' cores would be idle meanwhile. So until the
+/// first batch is through the network, reading goes on in further batches, up to a number of bytes;
+/// then that number falls by a quarter of what the network computes, so that reading never stops
+/// at once, and after four times as many bytes only the fixed number of batches is left.
+///
 /// Where the network runs on the same cores as the workers, they can take turns: the network
 /// computes all that was read while the workers wait, then the workers write and read all they can
 /// while it waits. A worker beside a network that has a thread on every core holds one of them up,
@@ -32,7 +37,9 @@ class Scheduler {
     int batch = 1;              ///< jobs per batch
     int batches_in_flight = 1;  ///< that circulate
     int networks = 1;
-    bool take_turns = false;  ///< with one network only
+    bool take_turns = false;     ///< with one network only
+    std::size_t read_ahead = 0;  ///< bytes in hand up to which further batches are read; 0: none
+    std::size_t least_pair = 0;  ///< bytes that a pair counts at least
     std::size_t window() const { return std::size_t{4} * batches_in_flight * batch; }  ///< jobs
   };
 
@@ -47,8 +54,8 @@ class Scheduler {
 
   /// For workers: waits for something to do; nothing when the run is over.
   std::optional<Task> next_task();
-  void loaded(Batch& batch);  ///< a load task is done
-  void saved(Batch& batch);   ///< a save task is done
+  void loaded(Batch& batch, std::size_t bytes);  ///< a load task is done; what the pair holds
+  void saved(Batch& batch);                      ///< a save task is done
 
   /// For networks: waits for the next batch, in order; null when there are no more, or when this
   /// network was put out of work.
@@ -74,11 +81,13 @@ class Scheduler {
   bool stopping_locked();
   bool can_load() const;
   bool can_open() const;
+  bool may_read_ahead() const;
   bool may_save_later() const;
   bool front_is_ready() const { return !filling_.empty() && front_is_full(); }
   bool network_may_go();
   Task load_task();
-  void release(Batch& batch);
+  std::unique_ptr<Batch> release(Batch& batch);
+  Batch* opened();
   Batch* take_handed(int network);
   bool front_is_full() const;
 
@@ -95,6 +104,11 @@ class Scheduler {
   std::deque<Batch*> filling_;  ///< opened and not yet computed, in the order of their jobs
   std::deque<Batch*> handed_;   ///< that a network failed with and another will try
   int computing_ = 0;
+  int being_saved_ = 0;            ///< batches
+  bool network_is_ready_ = false;  ///< a batch has been through it
+  std::size_t read_ahead_;         ///< what is left of it
+  std::size_t bytes_in_hand_ = 0;
+  std::size_t largest_pair_ = 0;  ///< so far, in bytes
   int tasks_in_hand_ = 0;
   bool networks_turn_ = false;  ///< never, unless they take turns
   Roster roster_;

@@ -37,6 +37,7 @@ class Staging {
            const std::optional<LevelMap>& map);
 
   const PairPictures& pictures() const { return pictures_; }
+  std::size_t bytes() const { return capacity_ * sizeof(float); }
 
  private:
   unsigned char* memory(std::size_t bytes);

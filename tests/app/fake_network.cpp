@@ -48,6 +48,7 @@ FakeNetwork::FakeNetwork(FakeBehaviour& behaviour, const NetworkRequest& request
 }
 
 std::shared_ptr<float[]> FakeNetwork::allocate(std::size_t count) const {
+  ++behaviour_.allocations;
   return std::shared_ptr<float[]>(new float[count]);
 }
 

@@ -29,6 +29,7 @@ struct FakeBehaviour {
   std::vector<int> batches;           ///< images computed, in the order of the calls
   std::vector<std::string> prepared;  ///< devices, before the weights were read
   std::vector<std::string> made;      ///< "device precision ddpm"
+  std::atomic<int> allocations{0};
   int loads = 0;
   int finished = 0;  ///< maps returned in 8 bits
   int measured_passes = 0;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +32,7 @@ class FakeIo final : public PairIo {
  public:
   std::set<int> unreadable, unwritable;
   std::chrono::microseconds load_time{0};
+  std::size_t picture_bytes = 0;  ///< that a pair keeps until it is written
   std::function<void(const Job&)> before_load = [](const Job&) {};
   std::function<void(const Job&)> before_save = [](const Job&) {};
   std::atomic<int> loading{0}, loaded{0}, saved{0};
@@ -50,6 +52,7 @@ class FakeIo final : public PairIo {
     LoadedPair pair;
     pair.width = 10 + number(job);
     pair.height = 20;
+    pair.rgb.create(1, static_cast<int>(picture_bytes), CV_8UC1);
     return pair;
   }
 

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "pipeline_test.h"
+
+namespace hdfnet::app {
+namespace {
+
+using test::number;
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+/// Two workers, batches of two: four of them circulate, and each pair takes 1 MiB.
+class ReadAhead : public test::PipelineTest {
+ protected:
+  static constexpr int kCirculating = 4;
+  static constexpr int kNormal = 2 * kCirculating;  ///< pairs
+
+  ReadAhead() {
+    settings.batch = 2;
+    settings.workers = 2;
+    io.picture_bytes = MiB;
+  }
+
+  /// Waits until `count` pairs are read, then as long as it takes to see more of them.
+  int read_after_waiting_for(int count) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (io.loaded < count && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return io.loaded;
+  }
+
+  /// What is read at most while the first pass over a network has not ended.
+  int read_during_first_pass(int expected, int jobs_in_all = 300) {
+    int read = 0;
+    std::atomic<int> calls{0};
+    provider.behaviour.before_forward = [&](int) {
+      if (++calls == 1) read = read_after_waiting_for(expected);
+    };
+    run(jobs_in_all);
+    EXPECT_EQ(with(Status::written).size(), static_cast<std::size_t>(jobs_in_all));
+    expect_all_in_order(jobs_in_all);
+    for (const auto& [job, value] : io.written) EXPECT_EQ(value, static_cast<float>(job));
+    return read;
+  }
+};
+
+TEST_F(ReadAhead, IsNotDoneUnlessAskedFor) {
+  EXPECT_EQ(read_during_first_pass(kNormal), kNormal);
+}
+
+TEST_F(ReadAhead, GoesOnToTheLimitWhileTheNetworkIsNotReady) {
+  // What a pair holds for the network's sake comes on top of its picture.
+  settings.read_ahead = 25 * MiB;
+  EXPECT_EQ(read_during_first_pass(24), 24);
+}
+
+TEST_F(ReadAhead, ALimitBelowTheCirculatingBatchesChangesNothing) {
+  settings.read_ahead = MiB;
+  EXPECT_EQ(read_during_first_pass(kNormal), kNormal);
+}
+
+TEST_F(ReadAhead, SmallPairsAreLimitedInNumber) {
+  io.picture_bytes = 1;
+  settings.read_ahead = 1000 * MiB;
+  EXPECT_EQ(read_during_first_pass(48 * 2), 48 * 2);
+}
+
+TEST_F(ReadAhead, PairsThatCannotBeReadCountAsWell) {
+  for (int i = 0; i < 290; ++i) io.unreadable.insert(i);
+  std::atomic<int> tried{0};
+  io.before_load = [&](const Job&) { ++tried; };
+  provider.behaviour.passes_to_warm_up = 1;
+  settings.read_ahead = 1000 * MiB;
+  int read = 0;
+  std::atomic<int> calls{0};
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls > 1) return;
+    while (tried < 96) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    read = tried;
+  };
+  run(300);
+  EXPECT_EQ(read, 96);
+  EXPECT_EQ(with(Status::failed).size(), 290U);
+  EXPECT_EQ(with(Status::written).size(), 10U);
+  expect_all_in_order(300);
+}
+
+TEST_F(ReadAhead, AlsoWhileTheNetworkWarmsUp) {
+  provider.behaviour.passes_to_warm_up = 2;
+  settings.read_ahead = 25 * MiB;
+  EXPECT_EQ(read_during_first_pass(24), 24);
+}
+
+TEST_F(ReadAhead, EndsAtTheLastPair) {
+  settings.read_ahead = 100 * MiB;
+  EXPECT_EQ(read_during_first_pass(17, 17), 17);
+}
+
+TEST_F(ReadAhead, TheNormalBoundComesBack) {
+  settings.read_ahead = 25 * MiB;
+  int computed = 0, calls = 0, most_later = 0, most = 0;
+  provider.behaviour.before_forward = [&](int count) {
+    ++calls;
+    // The allowance is gone when four times its bytes have been computed.
+    const int ahead = calls % 10 == 1 ? read_after_waiting_for(computed + kNormal) - computed : 0;
+    most = std::max(most, ahead);
+    if (computed > 4 * 25 + kNormal) most_later = std::max(most_later, ahead);
+    computed += count;
+  };
+  run(200);
+  EXPECT_GT(most, kNormal);
+  EXPECT_LE(most, 25 + kNormal);
+  EXPECT_EQ(most_later, kNormal);
+}
+
+TEST_F(ReadAhead, ReadingGoesOnAfterTheFirstResult) {
+  settings.read_ahead = 25 * MiB;
+  int calls = 0, read = 0;
+  provider.behaviour.before_forward = [&](int) {
+    ++calls;
+    if (calls == 1) read_after_waiting_for(24);
+    // 8 of the 24 pairs are computed; 2 of the 25 MiB are taken back.
+    if (calls == 5) read = read_after_waiting_for(8 + 22);
+  };
+  run(100);
+  EXPECT_GE(read, 8 + 22);
+}
+
+TEST_F(ReadAhead, MapsDoNotPileUpBeforeTheWriting) {
+  settings.workers = 1;  // then three batches circulate
+  settings.read_ahead = 25 * MiB;
+  std::atomic<int> calls{0};
+  provider.behaviour.before_forward = [&](int) {
+    if (++calls == 1) read_after_waiting_for(24);
+  };
+  int computed = 0;
+  io.before_save = [&](const Job& job) {
+    if (number(job) != 0) return;
+    while (calls < 3) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    computed = calls;
+  };
+  run(100);
+  EXPECT_EQ(computed, 3);
+  expect_all_in_order(100);
+}
+
+TEST_F(ReadAhead, TheDevicesMemoryIsForTheCirculatingBatchesAlone) {
+  settings.read_ahead = 25 * MiB;
+  EXPECT_EQ(read_during_first_pass(24), 24);
+  EXPECT_EQ(provider.behaviour.allocations, 2 * kCirculating);  // rgb and depth of each
+}
+
+TEST_F(ReadAhead, AnInterruptBeforeTheFirstResultEndsTheRun) {
+  settings.read_ahead = 25 * MiB;
+  std::atomic<bool> interrupted{false};
+  settings.interrupted = [&] { return interrupted.load(); };
+  provider.behaviour.before_forward = [&](int) {
+    read_after_waiting_for(24);
+    interrupted = true;
+  };
+  run(300);
+  expect_all_in_order(300);
+  EXPECT_EQ(io.loaded, 24);
+  EXPECT_EQ(with(Status::written), (std::vector<int>{0, 1}));
+  EXPECT_EQ(with(Status::not_done).size(), 298U);
+}
+
+TEST_F(ReadAhead, ANetworkThatFailsLeavesTheBatchesToTheOther) {
+  network_count = 2;
+  settings.read_ahead = 40 * MiB;
+  std::atomic<int> calls{0};
+  provider.behaviour.on_device = [&](const std::string& device, const BatchView&) {
+    if (++calls <= 2) read_after_waiting_for(20);
+    if (device == "cuda:0") throw std::runtime_error("device-side assert");
+  };
+  run(100);
+  expect_all_in_order(100);
+  EXPECT_EQ(with(Status::written).size(), 100U);
+}
+
+}  // namespace
+}  // namespace hdfnet::app
