@@ -147,6 +147,10 @@ class Network {
   /// device.
   virtual bool takes_pictures() const { return false; }
 
+  /// Calls of forward() that may be under way at the same time, from several threads: more than one
+  /// where the copies of one batch and the computation of another overlap.
+  virtual int batches_at_once() const { return 1; }
+
   /// The host's memory is not read any more when this returns or throws.
   /// Throws OutOfMemory; any other exception is a fault of this batch.
   virtual Maps forward(const BatchView& batch) = 0;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "batch_streams.h"
 #include "cuda_architectures.h"
 #include "cuda_driver.h"
 #include "hdfnet/engine.h"
@@ -33,6 +34,9 @@ namespace hdfnet::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Below that the copies take less time than going from stream to stream.
+constexpr int kLeastImagesForCopyStreams = 8;
 
 hdfnet::Precision model_precision(Precision precision) {
   switch (precision) {
@@ -244,7 +248,7 @@ Ceilings find_ceilings(at::Device device, at::ScalarType type, bool allow_tf32) 
 class TorchNetwork final : public Network {
  public:
   TorchNetwork(const Parameters& parameters, const EngineOptions& options, int threads)
-      : engine_(parameters, options), threads_(threads) {
+      : engine_(parameters, options), copy_streams_(engine_.device()), threads_(threads) {
     const bool gpu = engine_.device().is_cuda();
     const CudaDevice driver = gpu ? cuda_device(engine_.device().index()) : CudaDevice{};
     info_.device = engine_.device().str();
@@ -266,17 +270,25 @@ class TorchNetwork final : public Network {
 
   bool takes_pictures() const override { return DevicePath::takes_pictures(engine_.device()); }
 
+  /// The copies of one and the network's pass over another, on a GPU.
+  int batches_at_once() const override { return engine_.device().is_cuda() ? 2 : 1; }
+
   Maps forward(const BatchView& batch) override {
     return translated([&] {
       const c10::InferenceMode inference;
       const ThreadCount threads(threads_);
-      const WaitAtEnd wait(engine_.device());
       DevicePath path(batch, engine_.device());
+      const bool apart = engine_.device().is_cuda() && batch.images() >= kLeastImagesForCopyStreams;
+      BatchStreams streams(engine_.device(), apart ? &copy_streams_ : nullptr);
       path.copy_in();
       path.prepare();
+      streams.begin_network();
       path.take(engine_.forward(path.rgb, path.depth));
+      streams.end_network();
       path.finish();
-      return path.copy_out();
+      Maps maps = path.copy_out();
+      streams.finished();
+      return maps;
     });
   }
 
@@ -349,6 +361,7 @@ class TorchNetwork final : public Network {
   }
 
   Engine engine_;
+  CopyStreams copy_streams_;
   const int threads_;
   NetworkInfo info_;
 };

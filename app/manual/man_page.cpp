@@ -71,8 +71,8 @@ is also looked for in the folder configs of the places below.
 The default weights. They and configs/ are looked for in $HDFNET_HOME, beside the program (in its
 folder, two folders up, and in ../share/hdfnet) and in the current folder.
 .SH MEMORY
-The pairs in memory are bounded, however large the folder is: two batches for each device and two
-pairs for each thread, rounded up to a batch. While a GPU is not ready yet, the threads read on, up
+The pairs in memory are bounded, however large the folder is: three batches for each GPU or two
+for the CPU, and two pairs for each thread, rounded up to a batch. While a GPU is not ready yet, the threads read on, up
 to 1 GiB of decoded pictures, an eighth of the free memory and 48 pairs a thread, whichever is
 least; four times as many bytes later the first bound holds again.
 .SH EXIT STATUS

@@ -31,7 +31,8 @@ enum class Status {
 };
 const char* name(Status status);
 
-/// Milliseconds spent on one pair; the network's share is its batch's time by the batch's size.
+/// Milliseconds spent on one pair; the network's share is its batch's time by the batch's size,
+/// with what it waited there for the batch before.
 struct PairTimes {
   double decode = 0;
   double preprocess = 0;

@@ -60,13 +60,17 @@ class Run {
 
  private:
   static Scheduler::Limits schedule(const PipelineSettings& settings, const PipelineParts& parts) {
-    // For each network one batch in it and one on its way; one more that fills, and with small
+    // For each network those in it and one on its way; one more that fills, and with small
     // batches enough of them to keep every worker busy.
     const int networks = static_cast<int>(parts.networks.size());
+    int for_networks = 0;
+    for (RobustNetwork* network : parts.networks) {
+      for_networks += network->network().batches_at_once() + 1;
+    }
     const int for_workers = (2 * settings.workers + settings.batch - 1) / settings.batch;
     const std::size_t pairs_ahead = kPairsAheadForEachWorker * settings.workers;
     return {settings.batch,
-            2 * networks + for_workers,
+            for_networks + for_workers,
             networks,
             settings.take_turns && networks == 1,
             settings.read_ahead,
@@ -121,11 +125,14 @@ class Run {
     return parts_.networks.back()->network().allocate(count);
   }
 
+  bool has_many_batches() const {
+    return jobs_.size() / parts_.networks.size() / settings_.batch >= kBatchesToWarmUpFor;
+  }
+
   /// While the workers read the first batches.
   void warm_up(int index) {
     RobustNetwork& network = *parts_.networks[index];
-    const std::size_t batches = jobs_.size() / parts_.networks.size() / settings_.batch;
-    if (network.network().passes_to_warm_up() == 0 || batches < kBatchesToWarmUpFor) return;
+    if (network.network().passes_to_warm_up() == 0 || !has_many_batches()) return;
     if (scheduler_.stopping()) return;
     StageTimer timer(parts_.clock, lane_of(index), Stage::warm_up,
                      "batch of " + std::to_string(settings_.batch));
@@ -133,13 +140,26 @@ class Run {
     timer.stop();
   }
 
-  static std::string lane_of(int network) { return "network " + std::to_string(network); }
+  static std::string lane_of(int network, int among = 0) {
+    return "network " + std::to_string(network) + (among > 0 ? "+" + std::to_string(among) : "");
+  }
 
+  /// A few batches are not worth a second thread, and its plain passes their memory.
   void network_thread(int index) {
     warm_up(index);
+    const int at_once =
+        has_many_batches() ? parts_.networks[index]->network().batches_at_once() : 1;
+    std::vector<std::jthread> others;
+    for (int among = 1; among < at_once; ++among) {
+      others.emplace_back([this, index, among] { pass_batches(index, lane_of(index, among)); });
+    }
+    pass_batches(index, lane_of(index));
+  }
+
+  void pass_batches(int index, const std::string& lane) {
     while (Batch* batch = scheduler_.next_batch(index)) {
       if (batch->failures.empty()) batch->close_gaps(settings_.height, settings_.width);
-      const bool settled = scheduler_.stopping() || forward(*batch, index);
+      const bool settled = scheduler_.stopping() || forward(*batch, index, lane);
       if (settled) pass_on(*batch);
     }
   }
@@ -160,12 +180,12 @@ class Run {
   }
 
   /// False when the network failed and the batch now belongs to another one.
-  bool forward(Batch& batch, int index) {
+  bool forward(Batch& batch, int index, const std::string& lane) {
     const BatchView view = batch.view(settings_.height, settings_.width);
     if (view.count == 0) return true;
     RobustNetwork& network = *parts_.networks[index];
     const NetworkInfo& info = network.network().info();
-    StageTimer timer(parts_.clock, lane_of(index), Stage::network,
+    StageTimer timer(parts_.clock, lane, Stage::network,
                      "batch of " + std::to_string(view.count) + " from " + jobs_[batch.first].name);
     bool failed = false;
     try {

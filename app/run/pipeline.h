@@ -27,7 +27,8 @@ struct PipelineSettings {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-/// What a run needs and does not own. One thread per network; all networks share the work.
+/// What a run needs and does not own. All networks share the work, each with as many threads as it
+/// takes batches at once.
 struct PipelineParts {
   PairIo& io;
   std::vector<RobustNetwork*> networks;
@@ -42,7 +43,7 @@ using ResultSink = std::function<void(const Job&, const Result&)>;
 /// bit. A failed pair is reported, and the rest goes on. A batch that a network fails with is tried
 /// by the others: when one can do it, the console is told and the failed network gets no more work;
 /// when none can, its pairs have failed. With fail_fast, or when interrupted() says
-/// so, the batch in the network is still finished and all later jobs are reported as not done.
+/// so, what the networks have is still finished and all later jobs are reported as not done.
 void run_pipeline(const std::vector<Job>& jobs, const PipelineSettings& settings,
                   const PipelineParts& parts, const ResultSink& sink);
 

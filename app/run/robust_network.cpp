@@ -52,25 +52,33 @@ std::vector<RobustMap> RobustNetwork::forward_in_parts(const BatchView& batch) {
   std::vector<RobustMap> result;
   int first = 0;
   while (first < batch.count) {
-    const int size = std::min(batch.count - first, largest_batch_);
+    const int largest = largest_batch_;
+    const int size = std::min(batch.count - first, largest);
     BatchView images = batch.part(first, size);
-    images.filled_to = std::min(full_batch_, largest_batch_);
+    images.filled_to = std::min(full_batch_, largest);
     try {
       const Maps part = network_->forward(images);
       for (int i = 0; i < size; ++i) result.push_back({part, i, network_->info().precision, true});
       first += size;
     } catch (const OutOfMemory& error) {
       if (images.images() == 1) throw;
-      largest_batch_ = images.images() / 2;
-      console_.warning(network_->info().device + " has not enough memory for a batch of " +
-                       std::to_string(images.images()) + "; going on with batches of " +
-                       std::to_string(largest_batch_) + " (" + error.what() + ")");
+      halve(images.images(), error.what());
     }
   }
   return result;
 }
 
+void RobustNetwork::halve(int images, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (largest_batch_ < images) return;  // another thread was told the same
+  largest_batch_ = images / 2;
+  console_.warning(network_->info().device + " has not enough memory for a batch of " +
+                   std::to_string(images) + "; going on with batches of " +
+                   std::to_string(largest_batch_) + " (" + why + ")");
+}
+
 Network* RobustNetwork::wider(std::size_t step) {
+  const std::lock_guard lock(mutex_);
   if (!wider_networks_[step]) {
     try {
       wider_networks_[step] = maker_(wider_precisions_[step]);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct RobustMap {
 /// - out of memory: the batch is cut in halves, and stays cut for the rest of the run;
 /// - an output that is not finite (fp16 reaches only 65504): those images are computed again in the
 ///   next wider arithmetic. Both are said on the console.
+/// forward() may be called from as many threads at once as the network allows.
 class RobustNetwork {
  public:
   /// Makes the same network in another precision; may throw when the device has none.
@@ -49,13 +52,15 @@ class RobustNetwork {
 
  private:
   std::vector<RobustMap> forward_in_parts(const BatchView& batch);
+  void halve(int images, const std::string& why);
   bool recompute(const BatchView& image, Network& network, RobustMap& map);
   Network* wider(std::size_t step);
 
   std::unique_ptr<Network> network_;
   Maker maker_;
   Console& console_;
-  int largest_batch_;  ///< that the memory was enough for
+  std::mutex mutex_;
+  std::atomic<int> largest_batch_;  ///< that the memory was enough for
   const int full_batch_;
   std::vector<Precision> wider_precisions_;
   std::vector<std::unique_ptr<Network>> wider_networks_;
