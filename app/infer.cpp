@@ -108,6 +108,7 @@ class Inference {
         "HDFNet " + info.variant + " on " + info.device +
         (info.device_name.empty() ? "" : " (" + info.device_name + ")") + ", " + info.precision +
         ", batch " + std::to_string(setup_.batch) +
+        (setup_.why_batch.empty() ? "" : " (auto: " + setup_.why_batch + ")") +
         (networks_.size() > 1 ? ", " + std::to_string(networks_.size()) + " devices" : ""));
   }
 

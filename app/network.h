@@ -134,6 +134,12 @@ struct Ceilings {
   double bytes_per_second = 0;
 };
 
+/// Memory of a device, in bytes.
+struct DeviceRoom {
+  std::size_t free = 0;   ///< that this process can still take
+  std::size_t image = 0;  ///< that one image of a batch takes, about
+};
+
 /// HDFNet on one device in one precision.
 class Network {
  public:
@@ -164,6 +170,12 @@ class Network {
 
   /// Nothing when the device cannot be measured.
   virtual std::optional<Ceilings> measure_ceilings() = 0;
+
+  /// With images of that size; nothing where there is no device memory, or nobody says.
+  virtual std::optional<DeviceRoom> room(int height, int width) const {
+    static_cast<void>(height), static_cast<void>(width);
+    return std::nullopt;
+  }
 
   /// Largest device memory in use so far, in bytes; nothing where there is no device memory.
   virtual std::optional<std::size_t> peak_device_memory() const { return std::nullopt; }

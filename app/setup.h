@@ -15,22 +15,24 @@ namespace hdfnet::app {
 struct Setup {
   std::vector<std::string> devices;
   int batch = 1;
-  int full_batch = 0;  ///< of RobustNetwork
-  int threads = 1;     ///< in all
-  int workers = 1;     ///< of them for reading and writing
+  int full_batch = 0;     ///< of RobustNetwork
+  std::string why_batch;  ///< of `auto`; empty where the number of pairs decides
+  int threads = 1;        ///< in all
+  int workers = 1;        ///< of them for reading and writing
   bool on_gpu = false;
 };
 
 /// Resolves --device (and, for a launcher's process, the GPU of its local rank), --batch and
 /// --threads, for a run of `pairs` pairs. `single`: all there is is one pair, in this run or any
-/// other. A GPU then takes it alone; else it computes whole batches, however many pairs are left.
+/// other. A GPU then takes it alone; else it computes whole batches, however many pairs are left,
+/// of --batch images, but not more than 32 or the power of two that the pairs do not pass.
 Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs,
                     bool single);
 
-/// Loads the weights and makes one network per device. Devices that have none, for want of memory
+/// Loads the weights and makes one network per device; a batch of `auto` is made smaller where a
+/// device's memory wants it, the same for all. Devices that have none, for want of memory
 /// for example, are said on the console; throws what the first one threw when none is left.
-std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options,
-                                                          const Setup& setup,
+std::vector<std::unique_ptr<RobustNetwork>> make_networks(const Options& options, Setup& setup,
                                                           NetworkProvider& provider,
                                                           Console& console);
 

@@ -15,6 +15,7 @@
 #include "batch_streams.h"
 #include "cuda_architectures.h"
 #include "cuda_driver.h"
+#include "device_room.h"
 #include "hdfnet/engine.h"
 #include "hdfnet/error.h"
 #include "hdfnet/libtorch_version.h"
@@ -27,6 +28,7 @@
 #ifdef HDFNET_WITH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 
+#include "cuda/device_memory.h"
 #include "cuda/device_pictures.h"
 #endif
 
@@ -315,6 +317,19 @@ class TorchNetwork final : public Network {
     } catch (const c10::Error&) {
       return std::nullopt;  // no memory to spare for it
     }
+  }
+
+  std::optional<DeviceRoom> room([[maybe_unused]] int height,
+                                 [[maybe_unused]] int width) const override {
+#ifdef HDFNET_WITH_CUDA
+    if (engine_.device().is_cuda()) {
+      return translated([&] {
+        return DeviceRoom{cuda::free_memory(engine_.device()),
+                          bytes_for_image(info_, height, width)};
+      });
+    }
+#endif
+    return std::nullopt;
   }
 
   std::optional<std::size_t> peak_device_memory() const override {

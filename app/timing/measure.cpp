@@ -102,7 +102,8 @@ std::vector<std::pair<std::string, std::string>> report_header(const Options& op
       {"batch", std::to_string(setup.batch) +
                     (setup.full_batch > setup.batch
                          ? ", computed as one of " + std::to_string(setup.full_batch)
-                         : "")},
+                         : "") +
+                    (setup.why_batch.empty() ? "" : " (auto: " + setup.why_batch + ")")},
       {"size", std::to_string(options.size.width) + "x" + std::to_string(options.size.height)},
       {"threads", std::to_string(setup.threads) + ", of them " + std::to_string(setup.workers) +
                       " read and write"},

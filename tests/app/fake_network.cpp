@@ -52,6 +52,12 @@ std::shared_ptr<float[]> FakeNetwork::allocate(std::size_t count) const {
   return std::shared_ptr<float[]>(new float[count]);
 }
 
+std::optional<DeviceRoom> FakeNetwork::room(int, int) const {
+  const auto found = behaviour_.rooms.find(info_.device);
+  if (found == behaviour_.rooms.end()) return std::nullopt;
+  return found->second;
+}
+
 Maps FakeNetwork::forward(const BatchView& batch) {
   {
     const std::lock_guard lock(behaviour_.mutex);

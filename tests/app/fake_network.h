@@ -23,7 +23,8 @@ struct FakeBehaviour {
   std::vector<Precision> unsupported;        ///< make() throws for these
   int passes_to_warm_up = 0;
   int batches_at_once = 1;
-  bool takes_pictures = false;  ///< prepares and finishes, as a device does
+  std::map<std::string, DeviceRoom> rooms;  ///< by device; others say nothing
+  bool takes_pictures = false;              ///< prepares and finishes, as a device does
   std::string unused_gpu;
 
   std::mutex mutex;
@@ -44,6 +45,7 @@ class FakeNetwork final : public Network {
   std::shared_ptr<float[]> allocate(std::size_t count) const override;
   bool takes_pictures() const override { return behaviour_.takes_pictures; }
   int passes_to_warm_up() const override { return behaviour_.passes_to_warm_up; }
+  std::optional<DeviceRoom> room(int height, int width) const override;
   int batches_at_once() const override { return behaviour_.batches_at_once; }
   Maps forward(const BatchView& batch) override;
   NetworkTimes measure(const BatchView& batch, int passes) override;

@@ -336,6 +336,56 @@ TEST_F(ApplicationTest, AGpuComputesWholeBatchesHoweverManyPairsAreLeft) {
   EXPECT_EQ(batches, (std::vector<int>{3, 2})) << "the CPU's cores have better things to do";
 }
 
+TEST_F(ApplicationTest, ABatchLargerThanAllPairsIsFilledUpWithinReason) {
+  auto& batches = provider.behaviour.batches;
+  for (int i = 100; i < 140; ++i) test::write_pair(folder.path(), std::to_string(i), i, 8, 8);
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "1000"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{64}));
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "50"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{50}));
+  batches.clear();
+  for (int i = 100; i < 135; ++i) fs::remove(folder / ("out/" + std::to_string(i) + ".png"));
+  for (int i = 100; i < 130; ++i) fs::remove(folder / ("rgb/" + std::to_string(i) + ".png"));
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "1000", "--skip-existing"}), 0);
+  EXPECT_EQ(batches, (std::vector<int>{32}));
+}
+
+TEST_F(ApplicationTest, AnAutomaticBatchFitsTheDevicesMemory) {
+  constexpr std::size_t MB = 1000000;
+  auto& batches = provider.behaviour.batches;
+  provider.behaviour.gpus = {"cuda:0", "cuda:1"};
+  provider.behaviour.rooms["cuda:0"] = {140000 * MB, 50 * MB};
+  provider.behaviour.rooms["cuda:1"] = {728 * MB, 50 * MB};
+  for (int i = 100; i < 180; ++i) test::write_pair(folder.path(), std::to_string(i), i, 8, 8);
+  const std::string json_file = (folder / "t.json").string();
+
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--timing-json", json_file}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32, 32, 32}));
+  EXPECT_TRUE(says("batch 32 (auto: there is memory for more, which would not be faster)"));
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cuda:1", "--timing-json", json_file}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>(7, 12)));
+  const std::string why = "12 (auto: cuda:1 has 728 MB free, and an image takes about 50 MB)";
+  EXPECT_TRUE(says("batch " + why)) << err.str();
+  EXPECT_EQ(json::parse(test::read_text(folder / "t.json"))["header"]["batch"], why);
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "all"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>(7, 12))) << "the least of the devices decides";
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cuda:1", "--batch", "20"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>(4, 20))) << "who gives a number means it";
+  EXPECT_FALSE(says("auto:"));
+}
+
+TEST_F(ApplicationTest, AFewPairsInLittleMemory) {
+  constexpr std::size_t MB = 1000000;
+  provider.behaviour.rooms["cuda:0"] = {728 * MB, 50 * MB};
+  for (int i = 10; i < 15; ++i) test::write_pair(folder.path(), std::to_string(i), i, 8, 8);
+  EXPECT_EQ(run_folders({"--device", "cuda:0"}), 0) << err.str();
+  EXPECT_EQ(provider.behaviour.batches, (std::vector<int>{12}));
+}
+
 TEST_F(ApplicationTest, DevicesAreSetUpWhileTheWeightsAreRead) {
   provider.behaviour.gpus = {"cuda:0", "cuda:1"};
   test::write_pair(folder.path(), "a", 1);
