@@ -53,6 +53,10 @@ Result without_work(Status status, const std::string& error) {
   return result;
 }
 
+bool is_interrupted() {
+  return InterruptGuard::signal() != 0;
+}
+
 class Inference {
  public:
   Inference(const Plan& plan, const Options& options, NetworkProvider& provider, std::ostream& out,
@@ -150,7 +154,7 @@ class Inference {
             .fail_fast = options_.fail_fast,
             .take_turns = !setup_.on_gpu,
             .read_ahead = setup_.on_gpu ? std::min(kMostReadAhead, available_memory() / 8) : 0,
-            .interrupted = [] { return InterruptGuard::signal() != 0; }};
+            .interrupted = is_interrupted};
   }
 
   void print_outputs(const Job& job) {
@@ -169,7 +173,8 @@ class Inference {
     Console silent(nowhere, false, true);
     StageClock aside(false);
     PairFiles reader(options_, silent, aside);
-    measured_ = measure_first_batch(to_do_, options_, setup_, reader, networks_.front()->network());
+    measured_ = measure_first_batch(to_do_, options_, setup_, reader, networks_.front()->network(),
+                                    is_interrupted);
     measured_at_ms_ = start.count();
   }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +23,15 @@ namespace hdfnet::app {
 class OutOfMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// Asks whether whoever waits wants to wait no longer.
+using Interrupted = std::function<bool()>;
+
+/// What was under way was given up because it was interrupted.
+class GivenUp : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
 };
 
 /// The run cannot start as asked. Exit status 2.
@@ -165,8 +176,13 @@ class Network {
   /// has many batches makes them beforehand, with any batch.
   virtual int passes_to_warm_up() const { return 0; }
 
-  /// Runs `passes` passes over the batch, whole and module by module.
-  virtual NetworkTimes measure(const BatchView& batch, int passes) = 0;
+  /// Runs `passes` passes over the batch, whole and module by module. Throws GivenUp before the
+  /// next module or step when it was interrupted.
+  virtual NetworkTimes measure(const BatchView& batch, int passes,
+                               const Interrupted& interrupted) = 0;
+  NetworkTimes measure(const BatchView& batch, int passes) {
+    return measure(batch, passes, [] { return false; });
+  }
 
   /// Nothing when the device cannot be measured.
   virtual std::optional<Ceilings> measure_ceilings() = 0;

@@ -218,6 +218,24 @@ class DevicePath {
 #endif
 };
 
+/// The module clock, until it is interrupted: then GivenUp is thrown before the next module.
+class UntilInterrupted final : public ModuleObserver {
+ public:
+  UntilInterrupted(ModuleClock& clock, const Interrupted& interrupted)
+      : clock_(clock), interrupted_(interrupted) {}
+  void begin(std::string_view module) override {
+    if (interrupted_()) throw GivenUp();
+    clock_.begin(module);
+  }
+  void end(std::string_view module, const at::Tensor& output, const ModuleCost& cost) override {
+    clock_.end(module, output, cost);
+  }
+
+ private:
+  ModuleClock& clock_;
+  const Interrupted& interrupted_;
+};
+
 /// Best rate of `work` over some repetitions; `amount` is what one of them does.
 double best_rate(at::Device device, double amount, const std::function<void()>& work) {
   work();
@@ -294,14 +312,15 @@ class TorchNetwork final : public Network {
     });
   }
 
-  NetworkTimes measure(const BatchView& batch, int passes) override {
+  NetworkTimes measure(const BatchView& batch, int passes,
+                       const Interrupted& interrupted) override {
     return translated([&] {
       const c10::InferenceMode inference;
       const ThreadCount threads(threads_);
       const WaitAtEnd wait(engine_.device());
       NetworkTimes times;
-      measure_modules(batch, passes, times);
-      measure_whole(batch, passes, times);
+      measure_modules(batch, passes, interrupted, times);
+      measure_whole(batch, passes, interrupted, times);
       return times;
     });
   }
@@ -343,13 +362,15 @@ class TorchNetwork final : public Network {
   }
 
  private:
-  void measure_modules(const BatchView& batch, int passes, NetworkTimes& times) {
+  void measure_modules(const BatchView& batch, int passes, const Interrupted& interrupted,
+                       NetworkTimes& times) {
     DevicePath path(batch, engine_.device());
     path.copy_in();
     path.prepare();
     ModuleClock clock(engine_.device());
+    UntilInterrupted observer(clock, interrupted);
     for (int pass = 0; pass < passes; ++pass) {
-      engine_.forward(path.rgb, path.depth, &clock);
+      engine_.forward(path.rgb, path.depth, &observer);
       clock.finish_pass();
     }
     for (const ModuleTiming& timing : clock.timings()) {
@@ -358,11 +379,13 @@ class TorchNetwork final : public Network {
     }
   }
 
-  void measure_whole(const BatchView& batch, int passes, NetworkTimes& times) {
+  void measure_whole(const BatchView& batch, int passes, const Interrupted& interrupted,
+                     NetworkTimes& times) {
     const at::Device device = engine_.device();
     DevicePath path(batch, device);
     const bool pictures = batch.pictures != nullptr;
     const auto add = [&](std::vector<double>& stage, bool exists, const auto& step) {
+      if (interrupted()) throw GivenUp();
       const double duration = timed(device, step);
       if (exists) stage.push_back(duration);
     };
@@ -402,7 +425,7 @@ class TorchArchive final : public Network {
       return fetch(network_.forward(host.rgb, host.depth));
     });
   }
-  NetworkTimes measure(const BatchView&, int) override { return {}; }
+  NetworkTimes measure(const BatchView&, int, const Interrupted&) override { return {}; }
   std::optional<Ceilings> measure_ceilings() override { return std::nullopt; }
 
  private:

@@ -76,7 +76,9 @@ class ReadyNetwork final : public app::Network {
     if (batch.pictures != nullptr) maps.finished = finished(batch);
     return maps;
   }
-  app::NetworkTimes measure(const app::BatchView&, int) override { return {}; }
+  app::NetworkTimes measure(const app::BatchView&, int, const app::Interrupted&) override {
+    return {};
+  }
   std::optional<app::Ceilings> measure_ceilings() override { return std::nullopt; }
 
  private:

@@ -25,12 +25,13 @@ bool can_load(PairIo& io, const Job& job, const Planes& planes) {
 
 /// Reads the first pairs that can be read into `batch`, which is as large as wanted.
 void read_first_batch(const std::vector<Job>& jobs, InputSize size, PairIo& io, Network& network,
-                      Batch& batch) {
+                      const Interrupted& interrupted, Batch& batch) {
   const auto allocate = [&](std::size_t count) { return network.allocate(count); };
   const std::size_t tries =
       std::min<std::size_t>(jobs.size(), 4 * static_cast<std::size_t>(batch.size));
   int count = 0;
   for (std::size_t i = 0; i < tries && count < batch.size; ++i) {
+    if (interrupted()) throw GivenUp();
     const Planes planes =
         batch.input(count, size.height, size.width, network.takes_pictures(), allocate);
     if (!can_load(io, jobs[i], planes)) continue;
@@ -53,15 +54,36 @@ std::string peak_resident_memory() {
 }
 
 /// What the memory is not enough for is filled up less, as in the run.
-NetworkTimes measure_filled(Network& network, BatchView& view, int passes) {
+NetworkTimes measure_filled(Network& network, BatchView& view, int passes,
+                            const Interrupted& interrupted) {
   for (;;) {
     try {
-      return network.measure(view, passes);
+      return network.measure(view, passes, interrupted);
     } catch (const OutOfMemory&) {
       if (view.filled_to <= view.count) throw;
       view.filled_to = std::max(view.count, view.filled_to / 2);
     }
   }
+}
+
+std::optional<Measurement> measure(const std::vector<Job>& jobs, const Options& options,
+                                   const Setup& setup, PairIo& io, Network& network,
+                                   const Interrupted& interrupted) {
+  Batch batch;
+  batch.open(0, setup.batch);
+  read_first_batch(jobs, options.size, io, network, interrupted, batch);
+  BatchView view = batch.view(options.size.height, options.size.width);
+  view.filled_to = setup.full_batch;  // as in the run
+  if (view.count == 0) return std::nullopt;
+  Measurement measured;
+  measured.network =
+      measure_filled(network, view, 1 + options.warmup + options.repeat, interrupted);
+  measured.warmup = options.warmup;
+  measured.batch = view.count;
+  measured.workers = setup.workers;
+  if (interrupted()) throw GivenUp();
+  measured.ceilings = network.measure_ceilings();
+  return measured;
 }
 
 }  // namespace
@@ -72,20 +94,13 @@ bool wants_measurement(const Options& options) {
 }
 
 std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, const Options& options,
-                                               const Setup& setup, PairIo& io, Network& network) {
-  Batch batch;
-  batch.open(0, setup.batch);
-  read_first_batch(jobs, options.size, io, network, batch);
-  BatchView view = batch.view(options.size.height, options.size.width);
-  view.filled_to = setup.full_batch;  // as in the run
-  if (view.count == 0) return std::nullopt;
-  Measurement measured;
-  measured.network = measure_filled(network, view, 1 + options.warmup + options.repeat);
-  measured.warmup = options.warmup;
-  measured.batch = view.count;
-  measured.workers = setup.workers;
-  measured.ceilings = network.measure_ceilings();
-  return measured;
+                                               const Setup& setup, PairIo& io, Network& network,
+                                               const Interrupted& interrupted) {
+  try {
+    return measure(jobs, options, setup, io, network, interrupted);
+  } catch (const GivenUp&) {
+    return std::nullopt;
+  }
 }
 
 std::vector<std::pair<std::string, std::string>> report_header(const Options& options,

@@ -12,9 +12,11 @@ namespace hdfnet::app {
 bool wants_measurement(const Options& options);
 
 /// Measures the network over the first batch that can be read, in passes of their own before the
-/// run, so that neither disturbs the other. Nothing when no pair can be read; the run will say why.
+/// run, so that neither disturbs the other. Nothing when no pair can be read, the run will say why;
+/// or when it was interrupted.
 std::optional<Measurement> measure_first_batch(const std::vector<Job>& jobs, const Options& options,
-                                               const Setup& setup, PairIo& io, Network& network);
+                                               const Setup& setup, PairIo& io, Network& network,
+                                               const Interrupted& interrupted);
 
 /// What the figures belong to: device, precision, batch, versions, how they were taken.
 std::vector<std::pair<std::string, std::string>> report_header(const Options& options,

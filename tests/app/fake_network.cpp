@@ -100,7 +100,9 @@ void FakeNetwork::finish(const BatchView& batch, Maps& maps) {
   if (all) maps.values.reset();
 }
 
-NetworkTimes FakeNetwork::measure(const BatchView&, int passes) {
+NetworkTimes FakeNetwork::measure(const BatchView&, int passes, const Interrupted& interrupted) {
+  if (behaviour_.before_measuring) behaviour_.before_measuring();
+  if (interrupted()) throw GivenUp();
   behaviour_.measured_passes = passes;
   NetworkTimes times;
   ModuleTimes slow{"encoder1", {}, 1e9, 1e6}, fast{"classifier", {}, 1e6, 1e8};

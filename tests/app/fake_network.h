@@ -35,6 +35,8 @@ struct FakeBehaviour {
   int loads = 0;
   int finished = 0;  ///< maps returned in 8 bits
   int measured_passes = 0;
+  std::function<void()> before_measuring;
+  int ceilings_measured = 0;
 };
 
 /// A network whose saliency map is the depth it is given, so that every result can be foretold.
@@ -48,8 +50,11 @@ class FakeNetwork final : public Network {
   std::optional<DeviceRoom> room(int height, int width) const override;
   int batches_at_once() const override { return behaviour_.batches_at_once; }
   Maps forward(const BatchView& batch) override;
-  NetworkTimes measure(const BatchView& batch, int passes) override;
-  std::optional<Ceilings> measure_ceilings() override { return Ceilings{1e12, 1e11}; }
+  NetworkTimes measure(const BatchView& batch, int passes, const Interrupted& interrupted) override;
+  std::optional<Ceilings> measure_ceilings() override {
+    ++behaviour_.ceilings_measured;
+    return Ceilings{1e12, 1e11};
+  }
 
  private:
   void finish(const BatchView& batch, Maps& maps);

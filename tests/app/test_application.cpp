@@ -455,6 +455,18 @@ TEST_F(ApplicationTest, TimingIsMeasuredInPassesOfItsOwn) {
   EXPECT_EQ(lines(out.str()).size(), 3u);
 }
 
+TEST_F(ApplicationTest, AnInterruptEndsTheMeasuring) {
+  for (const char* name : {"a", "b", "c"}) test::write_pair(folder.path(), name, name[0]);
+  provider.behaviour.before_measuring = [] { std::raise(SIGINT); };
+  EXPECT_EQ(run_folders({"--timing", "--report", (folder / "r.html").string()}), 130);
+  EXPECT_EQ(provider.behaviour.measured_passes, 0);
+  EXPECT_EQ(provider.behaviour.ceilings_measured, 0);
+  EXPECT_TRUE(provider.behaviour.batches.empty());
+  EXPECT_TRUE(says("0 written, 3 not done")) << err.str();
+  EXPECT_FALSE(says("Module report"));
+  EXPECT_NE(test::read_text(folder / "r.html").find("not_done"), std::string::npos);
+}
+
 TEST_F(ApplicationTest, ThePageShowsEveryPairAndTheModules) {
   for (const char* name : {"a", "b"}) test::write_pair(folder.path(), name, name[0]);
   test::write_text(folder / "depth/b.png", "no picture");

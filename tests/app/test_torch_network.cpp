@@ -68,6 +68,20 @@ TEST(TorchNetwork, AFilledBatchIsMeasuredAsSuch) {
   }
 }
 
+TEST(TorchNetwork, MeasuringEndsBetweenModulesWhenItIsInterrupted) {
+  const std::unique_ptr<Network> network = network_on("cpu");
+  const RandomPlanes planes(1);
+  int asked = 0;
+  const NetworkTimes all = network->measure(planes.view(1, 0), 2, [&] { return ++asked < 0; });
+  EXPECT_GT(asked, 2 * static_cast<int>(all.modules.size()));
+  // In the first module, in a later one, at the end of the whole passes.
+  for (const int last : {1, static_cast<int>(all.modules.size()) / 2, asked}) {
+    int again = 0;
+    EXPECT_THROW(network->measure(planes.view(1, 0), 2, [&] { return ++again == last; }), GivenUp);
+    EXPECT_EQ(again, last);
+  }
+}
+
 /// The same pair many times, as a GPU's network takes it.
 class OnePairRepeated {
  public:
