@@ -39,13 +39,25 @@ bool is_file(const fs::path& file) {
   return fs::is_regular_file(file, error);
 }
 
+fs::path given_home() {
+  const char* const home = std::getenv("HDFNET_HOME");
+  return home == nullptr ? "" : home;
+}
+
+/// What is wrong with HDFNET_HOME: without a word, other files than were meant would be taken.
+std::string fault_of_home() {
+  const fs::path home = given_home();
+  std::error_code error;
+  if (home.empty() || fs::is_directory(home, error)) return {};
+  return "HDFNET_HOME is " + home.string() + ", which is not a folder. Set it to one that has " +
+         "weights/ or configs/, or leave it unset.";
+}
+
 }  // namespace
 
 std::vector<fs::path> data_folders() {
   std::vector<fs::path> folders;
-  if (const char* home = std::getenv("HDFNET_HOME"); home != nullptr && *home != '\0') {
-    add_once(folders, home);
-  }
+  if (const fs::path home = given_home(); !home.empty()) add_once(folders, home);
   for (const fs::path& base : {program_folder(), module_folder()}) {
     if (base.empty()) continue;
     for (const char* place : {".", "../..", "../share/hdfnet", "../../share/hdfnet"}) {
@@ -73,6 +85,9 @@ std::string places_of(std::string_view name) {
 
 fs::path find_weights(const fs::path& given) {
   if (!given.empty()) return given;  // what is wrong with it, the loader says
+  if (const std::string wrong = fault_of_home(); !wrong.empty()) {
+    throw SetupError(wrong, SetupError::Fault::weights);
+  }
   const fs::path found = find_data_file(default_weights);
   if (!found.empty()) return found;
   throw SetupError("No weights: --weights is not given, and there is none of" +
@@ -88,6 +103,7 @@ fs::path find_config(const fs::path& given) {
   std::error_code error;
   const bool bare = !given.has_parent_path() && !given.empty();
   if (!bare || fs::exists(given, error)) return given;  // what is wrong with it, the reader says
+  if (const std::string wrong = fault_of_home(); !wrong.empty()) throw UsageError(wrong);
   std::string name = "configs/" + given.string();
   if (given.extension() != ".yaml") name += ".yaml";
   const fs::path found = find_data_file(name);

@@ -19,12 +19,13 @@ std::filesystem::path find_data_file(std::string_view name);
 std::string places_of(std::string_view name);
 
 /// The weights to use: the file given, or else weights/hdfnet_vgg16.pt in the first data folder
-/// that has it. Throws SetupError that lists the places and says how to make the file.
+/// that has it. Throws SetupError that lists the places and says how to make the file, or when
+/// HDFNET_HOME is no folder.
 std::filesystem::path find_weights(const std::filesystem::path& given);
 
 /// The configuration to use: the file given where it exists; a bare name, with or without .yaml
 /// (`fast`), is then looked for as configs/NAME.yaml in the data folders. Throws UsageError that
-/// lists the places.
+/// lists the places, or when HDFNET_HOME is no folder.
 std::filesystem::path find_config(const std::filesystem::path& given);
 
 }  // namespace hdfnet::app

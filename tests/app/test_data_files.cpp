@@ -66,6 +66,33 @@ TEST_F(DataFiles, WeightsThatAreGivenAreNotLookedFor) {
   EXPECT_EQ(find_weights(""), folder / "home/weights/hdfnet_vgg16.pt");
 }
 
+TEST_F(DataFiles, AHomeThatIsNoFolderIsAnError) {
+  test::write_text(folder / "here/weights/hdfnet_vgg16.pt", "");
+  test::write_text(folder / "here/configs/mine.yaml", "batch: 7\n");
+  EXPECT_NO_THROW(find_weights(""));
+  for (const char* home : {"nowhere", "here/weights/hdfnet_vgg16.pt"}) {
+    setenv("HDFNET_HOME", (folder / home).c_str(), 1);
+    const std::string wrong =
+        "HDFNET_HOME is " + (folder / home).string() + ", which is not a folder";
+    try {
+      find_weights("");
+      FAIL();
+    } catch (const SetupError& error) {
+      EXPECT_EQ(error.fault(), SetupError::Fault::weights);
+      EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
+    }
+    try {
+      find_config("mine");
+      FAIL();
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(find_weights("w.pt"), "w.pt") << "what is given is not looked for";
+  }
+  setenv("HDFNET_HOME", "", 1);
+  EXPECT_NO_THROW(find_weights(""));
+}
+
 TEST_F(DataFiles, ABareConfigurationIsLookedFor) {
   test::write_text(folder / "home/configs/mine.yaml", "batch: 7\n");
   for (const char* name : {"mine", "mine.yaml"}) {
