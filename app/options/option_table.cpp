@@ -100,10 +100,11 @@ std::vector<OptionSpec> depth_options() {
 
 std::vector<OptionSpec> network_options() {
   return {
-      option(
-          "weights", "FILE", &Options::weights,
-          "TorchScript archive with the parameters; when not given, weights/hdfnet_vgg16.pt below "
-          "HDFNET_HOME, beside the program or in the current folder"),
+      checked(option("weights", "FILE", &Options::weights,
+                     "TorchScript archive with the parameters; when not given, "
+                     "weights/hdfnet_vgg16.pt below HDFNET_HOME, beside the program or in the "
+                     "current folder"),
+              check_given),
       checked(option("device", "auto|cpu|cuda|cuda:N|all", &Options::device,
                      "where the network runs; all: every GPU"),
               check_device),

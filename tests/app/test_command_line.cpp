@@ -73,6 +73,7 @@ TEST(CommandLine, BadValuesNameTheOption) {
   EXPECT_NE(complaint({"--bit-depth", "12"}).find("--bit-depth: '12' is not one of 8 or 16."),
             std::string::npos);
   EXPECT_NE(complaint({"--out", ""}).find("--out:"), std::string::npos);
+  EXPECT_NE(complaint({"--weights", ""}).find("--weights: a path is needed"), std::string::npos);
   EXPECT_NE(complaint({"--repeat", "0"}).find("--repeat:"), std::string::npos);
   EXPECT_NE(complaint({"--rgb"}), "");
   EXPECT_NE(complaint({"--rgb", "a", "--rgb", "b"}), "");
