@@ -7,6 +7,7 @@
 
 #include "compare_command.h"
 #include "folder_bench.h"
+#include "hdfnet/version.h"
 #include "network_bench.h"
 #include "ops_bench.h"
 #include "roofline_bench.h"
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
       "0 "
       "every result is right; 1 some is not; 2 usage.");
   app.name("hdfnet-bench");
+  app.set_version_flag("--version", "hdfnet-bench " HDFNET_VERSION);
   app.require_subcommand(1);
   std::function<int()> run;
   hdfnet::bench::add_ops_command(app, run);

@@ -131,6 +131,13 @@ class FolderBench(unittest.TestCase):
         self.assertEqual(self.folder_bench("/nowhere").returncode, 2)
 
 
+class Version(unittest.TestCase):
+    def test_it_is_said_without_a_subcommand(self):
+        result = run("--version")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^hdfnet-bench \d+\.\d+\.\d+\n$")
+
+
 class PythonTwin(unittest.TestCase):
     def test_engine_and_peers_share_one_table(self):
         with tempfile.TemporaryDirectory() as folder:
