@@ -149,14 +149,19 @@ class Tree(PackageTest):
         shutil.copytree(PREFIX / "bin", prefix / "bin")
         (prefix / LIBDIR).parent.mkdir(parents=True, exist_ok=True)
         (prefix / LIBDIR).symlink_to(PREFIX / LIBDIR)
-        done = run(
+        home = self.folder / "home"
+        home.mkdir()
+        line = [
             prefix / "bin/hdfnet-infer", "--device", "cpu", "--out", self.folder / "out",
             "--rgb", EXAMPLES / "rgb/teapot.jpg", "--depth", EXAMPLES / "depth/teapot.png",
-            cwd=self.folder, env={"HDFNET_HOME": "/nowhere/home"},
-        )  # fmt: skip
+        ]  # fmt: skip
+        done = run(*line, cwd=self.folder, env={"HDFNET_HOME": str(home)})
         self.assertEqual(done.returncode, 2, done.stderr)
-        for place in ("/nowhere/home", str(prefix / "share/hdfnet")):
+        for place in (str(home), str(prefix / "share/hdfnet")):
             self.assertIn(f"{place}/weights/hdfnet_vgg16.pt", done.stderr)
+        done = run(*line, cwd=self.folder, env={"HDFNET_HOME": "/nowhere/home"})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("HDFNET_HOME is /nowhere/home, which is not a folder", done.stderr)
 
     def test_another_libtorch_is_refused_with_a_sentence(self) -> None:
         other = self.folder / "other.cpp"
@@ -450,6 +455,18 @@ class Readme(PackageTest):
         blocks = self.blocks["C"]
         (self.folder / "mine.c").write_text(blocks["c"])
         self.shell(blocks["sh"])
+        self.good(self.folder / "mine", env={"CUDA_VISIBLE_DEVICES": ""})
+
+    def test_c_in_a_folder_with_a_space(self) -> None:
+        if shutil.which("pkg-config") is None:
+            self.skipTest("pkg-config is not here")
+        prefix = self.folder / "a prefix"
+        prefix.symlink_to(PREFIX)
+        (self.folder / "mine.c").write_text(self.blocks["C"]["c"])
+        # What pkg-config prints is for a shell to read again.
+        line = 'eval "cc mine.c $(pkg-config --cflags --libs hdfnet) -o mine"'
+        places = {"PKG_CONFIG_PATH": f"{prefix}/{LIBDIR}/pkgconfig"}
+        self.good("sh", "-ec", line, cwd=self.folder, env=places)
         self.good(self.folder / "mine", env={"CUDA_VISIBLE_DEVICES": ""})
 
     def test_python(self) -> None:
