@@ -1,5 +1,6 @@
 #include "cuda/device_pictures.h"
 
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -20,6 +21,17 @@ at::Tensor device_bytes(int64_t count, at::Device device) {
 
 cudaStream_t stream_of(at::Device device) {
   return c10::cuda::getCurrentCUDAStream(device.index()).stream();
+}
+
+/// Below that the time to wake up counts.
+constexpr int64_t kLeastMapsToSleepFor = 8;
+
+/// Waits for the current stream as an ordinary wait does not: without keeping a core busy, of which
+/// those who read and write have need.
+void sleep_until_done(at::Device device) {
+  at::cuda::CUDAEvent reached(cudaEventBlockingSync | cudaEventDisableTiming);
+  reached.record(c10::cuda::getCurrentCUDAStream(device.index()));
+  reached.synchronize();
 }
 
 int64_t pixels_of(const PairPictures& pair) {
@@ -202,7 +214,11 @@ Maps fetch_maps(const at::Tensor& saliency, const DeviceLevels& levels) {
                                      static_cast<int>(saliency.size(3)),
                                      {}}
                               : fetch(saliency);
-  wait_for(levels.bytes.device());
+  if (saliency.size(0) < kLeastMapsToSleepFor) {
+    wait_for(levels.bytes.device());
+  } else {
+    sleep_until_done(levels.bytes.device());
+  }
   const auto* const host = bytes.const_data_ptr<unsigned char>();
   const std::shared_ptr<const at::Tensor> owner = std::make_shared<at::Tensor>(bytes);
   std::vector<FinishedMap> finished(levels.begin.size());
