@@ -475,6 +475,26 @@ class Readme(PackageTest):
         self.expect_map(self.folder / "map.png", self.reference())
 
 
+class BuildPaths(PackageTest):
+    """A package's objects do not say where they were built; one that includes LibTorch stands for all."""
+
+    OBJECT = "app/CMakeFiles/hdfnet_torch.dir/host_memory.cpp.o"
+
+    def test_no_object_of_a_package_names_a_folder_of_this_machine(self) -> None:
+        build = self.folder / "build"
+        opencv = re.search(r"^OpenCV_DIR:PATH=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M).group(1)
+        self.good(
+            CMAKE, "-G", "Ninja", "-S", ROOT, "-B", build, "-DHDFNET_RELEASE_PACKAGE=ON", "-DHDFNET_CUDA=OFF",
+            "-DHDFNET_BUILD_TESTS=OFF", f"-DOpenCV_DIR={opencv}", f"-DCMAKE_PREFIX_PATH={TORCH}",
+            f"-DCMAKE_CXX_COMPILER={CXX}",
+        )  # fmt: skip
+        self.good(CMAKE, "--build", build, "--target", self.OBJECT)
+        content = (build / self.OBJECT).read_bytes()
+        self.assertIn(b"libtorch/include/c10/core/TensorImpl.h", content)
+        for place in (ROOT, build, TORCH, TORCH.resolve()):
+            self.assertNotIn(f"{place}/".encode(), content)
+
+
 class Deb(PackageTest):
     """The .deb without LibTorch in it, which takes long to pack; scripts/check_package.sh has all."""
 
