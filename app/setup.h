@@ -14,7 +14,7 @@ namespace hdfnet::app {
 /// The settings that `auto` and the machine decide.
 struct Setup {
   std::vector<std::string> devices;
-  int batch = 1;
+  int batch = 1;          ///< pairs
   int full_batch = 0;     ///< of RobustNetwork
   std::string why_batch;  ///< of `auto`; empty where the number of pairs decides
   int threads = 1;        ///< in all
@@ -25,7 +25,8 @@ struct Setup {
 /// Resolves --device (and, for a launcher's process, the GPU of its local rank), --batch and
 /// --threads, for a run of `pairs` pairs. `single`: all there is is one pair, in this run or any
 /// other. A GPU then takes it alone; else it computes whole batches, however many pairs are left,
-/// of --batch images, but not more than 32 or the power of two that the pairs do not pass.
+/// of --batch images (`auto`: 31 pairs and a filling), but not more than 32 or the power of two
+/// that the pairs do not pass.
 Setup resolve_setup(const Options& options, NetworkProvider& provider, std::size_t pairs,
                     bool single);
 

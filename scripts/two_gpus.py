@@ -2,7 +2,7 @@
 """Runs hdfnet-infer on a folder with two GPUs of one machine, in one process and as two, and with one of them
 short of memory; compares speed and every byte with one GPU's.
 
-    .venv/bin/python scripts/two_gpus.py [--pairs 4000] [--precision fp16,tf32] [--batch 32]
+    .venv/bin/python scripts/two_gpus.py [--pairs 4000] [--precision fp16,tf32] [--batch auto]
         [--leave-mb 1500,200] [--bin build/bin] [--work DIR] [--out two_gpus]
 
 Of the pairs, as throughput.py makes them, --distinct differ; the others are the same files under other names.
@@ -276,6 +276,10 @@ class Measurement:
             started.append(runs.Started(runs.on_cores(share) + line, self.work, environment))
         return runs.together([part.wait(self.options.timeout) for part in started])
 
+    @property
+    def alone_batch(self) -> str:
+        return "32" if self.options.batch == "auto" else self.options.batch
+
     def bench(self, *arguments: str) -> dict:
         line = runs.on_cores(self.cores) + [str(self.options.bin / "hdfnet-bench"), *arguments]
         return runs.bench_row(line, self.work, self.options.timeout)
@@ -283,11 +287,11 @@ class Measurement:
     def files_alone(self) -> dict:
         answer = runs.middle_file(self.work / f"one-{self.precisions[0]}", self.work / "answer.png")
         return self.bench("folder", *runs.inputs(self.folder), "--out", str(self.work / "alone"), "--answer",
-                          str(answer), "--batch", self.options.batch, *runs.without_resizing(self.options.one))
+                          str(answer), "--batch", self.alone_batch, *runs.without_resizing(self.options.one))
 
     def network_alone(self, precision: str) -> dict:
         row = self.bench("network", "--who", "engine", "--no-memory", "--weights", str(self.options.weights),
-                         "--device", self.options.one, "--precision", precision, "--batch", self.options.batch,
+                         "--device", self.options.one, "--precision", precision, "--batch", self.alone_batch,
                          "--repeat", str(self.options.passes))
         return {"pairs/s": row["images/s"], **row}
 
@@ -318,7 +322,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=4000)
     parser.add_argument("--distinct", type=int, default=2000)
     parser.add_argument("--precision", default="fp16,tf32")
-    parser.add_argument("--batch", default="32")
+    parser.add_argument("--batch", default="auto", help="pairs; the maps are equal to the byte with auto alone")
     parser.add_argument("--one", default="cuda:0", help="--device of one GPU")
     parser.add_argument("--two", default="all", help="--device of two")
     parser.add_argument("--ranks", default="auto", help="--device of the two processes")

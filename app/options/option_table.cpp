@@ -111,7 +111,7 @@ std::vector<OptionSpec> network_options() {
       option("precision", "auto|fp32|tf32|fp16|bf16", &Options::precision,
              "arithmetic of the network; auto: fp16 on CUDA, fp32 on the CPU"),
       option("batch", "N|auto", &Options::batch,
-             "pairs the network takes at once; auto: 1 on the CPU, 32 on CUDA or what its free "
+             "pairs the network takes at once; auto: 1 on the CPU, 31 on CUDA or what its free "
              "memory has room for; there fewer are filled up"),
       option("size", "N|WxH", &Options::size, "size of the network's input"),
       option("ddpm", "fused|reference", &Options::ddpm,

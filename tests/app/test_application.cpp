@@ -336,6 +336,16 @@ TEST_F(ApplicationTest, AGpuComputesWholeBatchesHoweverManyPairsAreLeft) {
   EXPECT_EQ(batches, (std::vector<int>{3, 2})) << "the CPU's cores have better things to do";
 }
 
+TEST_F(ApplicationTest, AnAutomaticBatchLeavesItsLastPlaceToFilling) {
+  auto& batches = provider.behaviour.batches;
+  for (int i = 100; i < 163; ++i) test::write_pair(folder.path(), std::to_string(i), i, 8, 8);
+  EXPECT_EQ(run_folders({"--device", "cuda:0"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32, 32, 32})) << "31 + 31 + 1 pairs";
+  batches.clear();
+  EXPECT_EQ(run_folders({"--device", "cuda:0", "--batch", "32"}), 0) << err.str();
+  EXPECT_EQ(batches, (std::vector<int>{32, 32})) << "32 + 31 pairs";
+}
+
 TEST_F(ApplicationTest, ABatchLargerThanAllPairsIsFilledUpWithinReason) {
   auto& batches = provider.behaviour.batches;
   for (int i = 100; i < 140; ++i) test::write_pair(folder.path(), std::to_string(i), i, 8, 8);
@@ -362,16 +372,17 @@ TEST_F(ApplicationTest, AnAutomaticBatchFitsTheDevicesMemory) {
 
   EXPECT_EQ(run_folders({"--device", "cuda:0", "--timing-json", json_file}), 0) << err.str();
   EXPECT_EQ(batches, (std::vector<int>{32, 32, 32}));
-  EXPECT_TRUE(says("batch 32 (auto: there is memory for more, which would not be faster)"));
+  EXPECT_TRUE(says("batch 31 (auto: there is memory for more, which would not be faster)"));
   batches.clear();
   EXPECT_EQ(run_folders({"--device", "cuda:1", "--timing-json", json_file}), 0) << err.str();
-  EXPECT_EQ(batches, (std::vector<int>(7, 12)));
-  const std::string why = "12 (auto: cuda:1 has 728 MB free, and an image takes about 50 MB)";
-  EXPECT_TRUE(says("batch " + why)) << err.str();
-  EXPECT_EQ(json::parse(test::read_text(folder / "t.json"))["header"]["batch"], why);
+  EXPECT_EQ(batches, (std::vector<int>(8, 12)));
+  const std::string why = " (auto: cuda:1 has 728 MB free, and an image takes about 50 MB)";
+  EXPECT_TRUE(says("batch 11" + why)) << err.str();
+  EXPECT_EQ(json::parse(test::read_text(folder / "t.json"))["header"]["batch"],
+            "11, computed as one of 12" + why);
   batches.clear();
   EXPECT_EQ(run_folders({"--device", "all"}), 0) << err.str();
-  EXPECT_EQ(batches, (std::vector<int>(7, 12))) << "the least of the devices decides";
+  EXPECT_EQ(batches, (std::vector<int>(8, 12))) << "the least of the devices decides";
   batches.clear();
   EXPECT_EQ(run_folders({"--device", "cuda:1", "--batch", "20"}), 0) << err.str();
   EXPECT_EQ(batches, (std::vector<int>(4, 20))) << "who gives a number means it";
