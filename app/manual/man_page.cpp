@@ -74,7 +74,7 @@ folder, two folders up, and in ../share/hdfnet) and in the current folder.
 The pairs in memory are bounded, however large the folder is: three batches for each GPU or two
 for the CPU, and two pairs for each thread, rounded up to a batch. While a GPU is not ready yet, the threads read on, up
 to 1 GiB of decoded pictures, an eighth of the free memory and 48 pairs a thread, whichever is
-least; four times as many bytes later the first bound holds again.
+least; when as much has been computed, the first bound holds again.
 .SH EXIT STATUS
 .TP
 .B 0

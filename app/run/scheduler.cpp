@@ -194,7 +194,7 @@ void Scheduler::computed(Batch& batch, const std::vector<int>& slots_to_save) {
   const std::lock_guard lock(mutex_);
   --computing_;
   network_is_ready_ = true;
-  read_ahead_ -= std::min(read_ahead_, batch.bytes / 4);
+  read_ahead_ -= std::min(read_ahead_, batch.bytes);
   batch.saving = static_cast<int>(slots_to_save.size());
   for (const int slot : slots_to_save) save_tasks_.push_back({Task::Kind::save, &batch, slot});
   if (slots_to_save.empty()) {

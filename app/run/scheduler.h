@@ -24,8 +24,8 @@ namespace hdfnet::app {
 ///
 /// A GPU takes a while to be ready, and the workers' cores would be idle meanwhile. So until the
 /// first batch is through the network, reading goes on in further batches, up to a number of bytes;
-/// then that number falls by a quarter of what the network computes, so that reading never stops
-/// at once, and after four times as many bytes only the fixed number of batches is left.
+/// then that number falls by what the network computes, and only the fixed number of batches is
+/// left.
 ///
 /// Where the network runs on the same cores as the workers, they can take turns: the network
 /// computes all that was read while the workers wait, then the workers write and read all they can
