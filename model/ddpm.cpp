@@ -45,7 +45,6 @@ class FusedDdpm final : public Ddpm {
             const Architecture& architecture, const Backend& backend)
       : dilations_(architecture.dilations),
         kernel_size_(architecture.ddpm_kernel_size),
-        down_input_(read_affine(parameters, prefix + "down_input"), {}, backend),
         fuse_(basic_conv(parameters, prefix + "fuse", backend)) {
     std::vector<Affine> features;
     std::vector<Affine> reduced;
@@ -72,9 +71,12 @@ class FusedDdpm final : public Ddpm {
     std::vector<Affine> first = features;
     first.insert(first.end(), reduced.begin(), reduced.end());
     read_in_place_ = backend.read_in_place;
+    const Affine down_input = read_affine(parameters, prefix + "down_input");
     if (read_in_place_) {
+      joined_down_input_ = {down_input, {}, backend};
       joined_first_ = {pad_outputs(concatenate(first)), {}, backend};
     } else {
+      down_input_ = {down_input, {}, backend};
       first_ = {concatenate(first), {}, backend};
     }
     set_generator(concatenate(generators), backend);
@@ -98,7 +100,8 @@ class FusedDdpm final : public Ddpm {
 
   at::Tensor filter(const at::Tensor& input, const at::Tensor& features,
                     ModuleCost* cost) const override {
-    const at::Tensor x = down_input_(input, cost);
+    const at::Tensor x =
+        read_in_place_ ? joined_down_input_({input}, cost) : down_input_(input, cost);
     const at::Tensor filtered = taps_on_chip_ ? filter_on_chip(x, features, cost)
                                               : filter_with_stored_taps(x, features, cost);
     if (read_in_place_) return joined_fuse_({x, joined_output_({filtered}, cost)}, cost);
@@ -192,7 +195,8 @@ class FusedDdpm final : public Ddpm {
   int64_t mid_ = 0;
   Convolution down_input_;
   Convolution first_;
-  JoinedConvolution joined_first_;  ///< where read_in_place_
+  JoinedConvolution joined_down_input_;  ///< this and the next where read_in_place_
+  JoinedConvolution joined_first_;
   std::vector<Convolution> dense_;
   Convolution merge_;
   bool taps_on_chip_ = false;

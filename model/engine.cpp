@@ -99,9 +99,7 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
         backend.joined_transport = backend.stem_in_place = card.major >= 8;
     backend.stage_end_in_place = card.major == 9 && card.minor == 0;  // has a kernel there alone
     // Larger batches fill the card with one stream.
-    backend.streams_up_to = 4;
-    if (const char* try_it = std::getenv("HDFNET_TRY_STREAMS"))
-      backend.streams_up_to = std::atoi(try_it);
+    backend.encoders_beside_up_to = backend.fusions_beside_up_to = 4;
   }
   return backend;
 }

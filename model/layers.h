@@ -31,8 +31,10 @@ struct Backend {
   bool stem_in_place = false;
   bool pool_values_only = false;    ///< maxima without the indices that ATen stores beside them
   bool stage_end_in_place = false;  ///< stages at strides 1 and 2 end pooled (hdfnet::conv2d_pool)
-  /// Largest batch whose parts run side by side, on several streams.
-  int64_t streams_up_to = 0;
+  /// Largest batch whose encoders run side by side, on two streams.
+  int64_t encoders_beside_up_to = 0;
+  /// Largest batch whose fusions run beside the encoders' later stages, on streams of their own.
+  int64_t fusions_beside_up_to = 0;
 
   /// fp16 or bf16 on a card, where cuDNN's fused kernels and the on-chip operator are at their
   /// best.

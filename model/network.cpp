@@ -89,8 +89,10 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
   Features features;
   // Small maps leave most of a card idle, so whatever can runs side by side: the depth encoder, and
   // at every fusion stride all that leads from both encoders to the DDPM's taps.
-  const bool wanted = observer == nullptr && rgb.size(0) <= backend_.streams_up_to;
-  SideStream side(backend_.device, wanted);
+  const auto beside_up_to = [&](int64_t largest) {
+    return observer == nullptr && rgb.size(0) <= largest;
+  };
+  SideStream side(backend_.device, beside_up_to(backend_.encoders_beside_up_to));
   std::list<SideStream> fusions;
   // What one stream reads of another's lives until all have met: it may not be reused before.
   std::vector<at::Tensor> crossing;
@@ -122,8 +124,9 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
     }
     pooled = end_pooled;
     if (fusion == fusion_.end()) continue;
-    SideStream& beside = fusions.emplace_back(backend_.device, wanted,
-                                              /*number=*/static_cast<int>(fusions.size()) + 1);
+    SideStream& beside =
+        fusions.emplace_back(backend_.device, beside_up_to(backend_.fusions_beside_up_to),
+                             /*number=*/static_cast<int>(fusions.size()) + 1);
     const auto fuse = [&](ModuleCost* cost) { return fusion->second.forward(r, d, cost); };
     if (!beside.active()) {
       features.fused[stride] = run(observer, at_stride("depth_trans", stride), fuse);
@@ -135,7 +138,7 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
     features.taps[stride] =
         beside.run([&] { return ddpm_.at(stride)->prepare(fuse(nullptr), nullptr); });
     beside.share(features.taps[stride]);
-    crossing.push_back(r);
+    crossing.insert(crossing.end(), {r, d});
   }
   side.join();
   for (SideStream& beside : fusions) beside.join();

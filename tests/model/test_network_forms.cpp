@@ -26,13 +26,14 @@ constexpr Form kForms[] = {
     {"joined_transport", [](Backend& b) { b.joined_transport = true; }},
     {"stem", [](Backend& b) { b.stem_in_place = true; }},
     {"pool", [](Backend& b) { b.pool_values_only = true; }},
-    {"streams", [](Backend& b) { b.streams_up_to = 4; }},
+    {"encoders", [](Backend& b) { b.encoders_beside_up_to = 4; }},
+    {"fusions", [](Backend& b) { b.fusions_beside_up_to = 4; }},
     {"stage_end", [](Backend& b) { b.joined_transport = b.stage_end_in_place = true; }},
     {"all",
      [](Backend& b) {
        b.read_in_place = b.transport_in_place = b.decoder_in_place = true;
        b.joined_transport = b.stem_in_place = b.pool_values_only = b.stage_end_in_place = true;
-       b.streams_up_to = 4;
+       b.encoders_beside_up_to = b.fusions_beside_up_to = 4;
      }},
 };
 
