@@ -87,6 +87,7 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
   if (device.is_cpu() && precision == Precision::fp32 && variant == Variant::resnet50) {
     backend.longest_chain = 1152;
   }
+  backend.packed = device.is_cpu() && precision == Precision::fp32;
   backend.pool_values_only = device.is_cuda();
   // In float32 hdfnet::stem_conv2d has a kernel for VGG's first convolution.
   backend.stem_in_place =
@@ -162,7 +163,9 @@ struct Engine::Impl {
       : device(check_device(options.device)),
         precision(resolve(options.precision, device)),
         ddpm(options.ddpm),
-        architecture(inspect(parameters)),
+        // Each layer turns its own parameters into float32, so that they never exist all at once
+        // beside the layers' copies.
+        architecture(inspect(dequantize(parameters))),
         backend(make_backend(device, precision, architecture.variant)),
         network(parameters, architecture, ddpm, backend) {
 #ifdef HDFNET_WITH_CUDA
@@ -204,7 +207,7 @@ Engine::Engine(const Parameters& parameters, const EngineOptions& options) {
   check_libtorch();
   const c10::InferenceMode inference;
   ops::register_ops();
-  impl_ = std::make_unique<Impl>(dequantize(parameters), options);
+  impl_ = std::make_unique<Impl>(parameters, options);
 }
 
 Engine::~Engine() = default;

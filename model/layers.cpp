@@ -3,21 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "hdfnet/error.h"
 #include "hdfnet/ops/convolution.h"
+#include "hdfnet/ops/packed_conv2d.h"
 
 namespace hdfnet {
 namespace {
 
 constexpr double kBatchNormEpsilon = 1e-5;  // PyTorch's default, which the network keeps
-
-const at::Tensor& get(const Parameters& parameters, const std::string& name) {
-  const auto it = parameters.find(name);
-  if (it == parameters.end()) {
-    throw Error(ErrorCode::weights, "missing parameter " + name + ".");
-  }
-  return it->second;
-}
 
 // oneDNN's convolution with a fused activation or addition, which LibTorch registers as operators.
 using PointwiseSignature = at::Tensor(const at::Tensor&, const at::Tensor&,
@@ -79,14 +71,36 @@ int64_t reduction_splits(const at::Tensor& weight, int64_t longest) {
   return splits;
 }
 
+// Which convolutions hdfnet::ops::packed_conv2d takes from oneDNN; measured for each shape in
+// ops/README.md, "On the CPU".
+bool packing_pays(int64_t outputs, int64_t channels, int64_t kernel, int64_t groups) {
+  if (kernel == 1) {
+    // oneDNN is a tenth faster with small weights. Larger ones it wants in a layout that depends on
+    // the map's size, and reorders at each call what was packed for another.
+    constexpr int64_t kLargestSafe = 64 * 256;
+    return groups == 1 && outputs * channels > kLargestSafe;
+  }
+  // Winograd's weights take 16/9 of the memory. ResNet-50's two largest would take 240 MB more for
+  // a fourth of their time, which their reading decides.
+  constexpr int64_t kLargestWinograd = 1024 * 1088;
+  constexpr int64_t kFewestOutputs = 32;  // of a group: a panel of the kernels
+  return outputs / groups >= kFewestOutputs && outputs * channels <= kLargestWinograd;
+}
+
+bool runs_packed(const at::Tensor& weight, const ConvolutionOptions& options,
+                 const Backend& backend) {
+  return backend.packed && backend.device.is_cpu() && backend.dtype == at::kFloat &&
+         packing_pays(weight.size(0), weight.size(1), weight.size(2), options.groups) &&
+         ops::can_run_packed_conv2d(weight.sizes(), options.stride, options.groups);
+}
+
 }  // namespace
 
 Affine read_affine(const Parameters& parameters, const std::string& name) {
   Affine result;
-  result.weight = get(parameters, name + ".weight").to(at::kDouble);
-  const auto bias = parameters.find(name + ".bias");
-  result.bias = bias != parameters.end()
-                    ? bias->second.to(at::kDouble)
+  result.weight = dequantized(parameters, name + ".weight").to(at::kDouble);
+  result.bias = parameters.count(name + ".bias") > 0
+                    ? dequantized(parameters, name + ".bias").to(at::kDouble)
                     : at::zeros({result.weight.size(0)}, result.weight.options());
   return result;
 }
@@ -95,7 +109,7 @@ Affine read_affine_norm(const Parameters& parameters, const std::string& conv,
                         const std::string& norm) {
   const Affine plain = read_affine(parameters, conv);
   const auto part = [&](const char* suffix) {
-    return get(parameters, norm + suffix).to(at::kDouble);
+    return dequantized(parameters, norm + suffix).to(at::kDouble);
   };
   const at::Tensor scale = part(".weight") / (part(".running_var") + kBatchNormEpsilon).sqrt();
   return {plain.weight * scale.view({-1, 1, 1, 1}),
@@ -133,6 +147,11 @@ Convolution::Convolution(const Affine& affine, const ConvolutionOptions& options
       stride_(2, options.stride) {
   bias_ = affine.bias.to(backend.device, backend.dtype);
   has_bias_ = affine.bias.any().item<bool>();
+  packed_ = runs_packed(affine.weight, options, backend);
+  if (packed_) {
+    weight_ = ops::pack_conv2d_weight(affine.weight, options.groups);
+    return;
+  }
   weight_ = affine.weight.to(backend.dtype).to(backend.device);
   const bool on_tensor_cores =
       backend.half_on_cuda() || (backend.device.is_cuda() && backend.allow_tf32);
@@ -166,8 +185,11 @@ void Convolution::count(const at::Tensor& x, const at::Tensor& y, ModuleCost* co
 }
 
 at::Tensor Convolution::run_cpu(const at::Tensor& x, const std::optional<at::Tensor>& other) const {
-  const std::vector<int64_t> dilation = {1, 1};
+  if (packed_) {
+    return ops::packed_conv2d(x, weight_, bias_, other, {options_.stride, options_.relu, {}});
+  }
   if (splits_ > 1) return run_split(x, other);
+  const std::vector<int64_t> dilation = {1, 1};
   if (!weight_.is_mkldnn()) {
     at::Tensor y = at::conv2d(x, weight_, bias_, stride_, padding_, dilation, options_.groups);
     if (other) y.add_(*other);

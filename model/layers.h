@@ -20,6 +20,8 @@ struct Backend {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
   /// Longest chain of float32 additions in a convolution's reduction, 0 for no limit (CPU only).
   int64_t longest_chain = 0;
+  /// Convolutions run as hdfnet::ops::packed_conv2d where that pays (CPU, float32).
+  bool packed = false;
   /// Concatenated maps are read where they lie (hdfnet::concat_conv2d) instead of being copied
   /// together.
   bool read_in_place = false;
@@ -50,7 +52,7 @@ struct Affine {
   at::Tensor bias;
 };
 
-/// `name.weight` and, if there, `name.bias`.
+/// `name.weight` and, if there, `name.bias`, of parameters as stored.
 Affine read_affine(const Parameters& parameters, const std::string& name);
 
 /// The same followed by the BatchNorm `norm` in eval mode, folded.
@@ -93,10 +95,11 @@ class Convolution {
 
   Backend backend_;
   ConvolutionOptions options_;
-  at::Tensor weight_;  ///< on the CPU in oneDNN's own blocked layout
+  at::Tensor weight_;  ///< on the CPU in oneDNN's own blocked layout, or packed_conv2d's
   at::Tensor bias_;
   bool has_bias_ = true;  ///< whether any bias is other than zero
-  int64_t splits_ = 1;    ///< partial sums that the reduction is made of
+  bool packed_ = false;
+  int64_t splits_ = 1;  ///< partial sums that the reduction is made of
   std::vector<int64_t> weight_sizes_;
   std::vector<int64_t> padding_;
   std::vector<int64_t> stride_;

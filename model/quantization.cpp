@@ -37,22 +37,28 @@ at::Tensor dequantize_one(const std::string& name, const at::Tensor& stored,
   return stored.to(at::kFloat).mul_(scale.reshape(broadcast));
 }
 
+bool is_scale(const std::string& name, const Parameters& stored) {
+  if (!ends_with(name, kScale)) return false;
+  const auto owner = stored.find(name.substr(0, name.size() - kScale.size()));
+  return owner != stored.end() && owner->second.scalar_type() == at::kChar;
+}
+
 }  // namespace
+
+at::Tensor dequantized(const Parameters& stored, const std::string& name) {
+  const auto entry = stored.find(name);
+  if (entry == stored.end()) {
+    throw Error(ErrorCode::weights, "missing parameter " + name + ".");
+  }
+  const at::Tensor& tensor = entry->second;
+  if (tensor.scalar_type() == at::kChar) return dequantize_one(name, tensor, stored);
+  return at::isFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
+}
 
 Parameters dequantize(const Parameters& stored) {
   Parameters result;
   for (const auto& [name, tensor] : stored) {
-    if (ends_with(name, kScale)) {
-      const auto owner = stored.find(name.substr(0, name.size() - kScale.size()));
-      if (owner != stored.end() && owner->second.scalar_type() == at::kChar) continue;
-    }
-    if (tensor.scalar_type() == at::kChar) {
-      result.emplace(name, dequantize_one(name, tensor, stored));
-    } else if (at::isFloatingType(tensor.scalar_type())) {
-      result.emplace(name, tensor.to(at::kFloat));
-    } else {
-      result.emplace(name, tensor);
-    }
+    if (!is_scale(name, stored)) result.emplace(name, dequantized(stored, name));
   }
   return result;
 }

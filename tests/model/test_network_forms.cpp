@@ -26,6 +26,7 @@ constexpr Form kForms[] = {
     {"joined_transport", [](Backend& b) { b.joined_transport = true; }},
     {"stem", [](Backend& b) { b.stem_in_place = true; }},
     {"pool", [](Backend& b) { b.pool_values_only = true; }},
+    {"packed", [](Backend& b) { b.packed = true; }},
     {"encoders", [](Backend& b) { b.encoders_beside_up_to = 4; }},
     {"fusions", [](Backend& b) { b.fusions_beside_up_to = 4; }},
     {"stage_end", [](Backend& b) { b.joined_transport = b.stage_end_in_place = true; }},

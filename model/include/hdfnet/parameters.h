@@ -25,6 +25,9 @@ Parameters load_parameters(const std::filesystem::path& archive);
 /// and fp16/bf16 parameters into float32 tensors; the `_scale` entries are consumed.
 Parameters dequantize(const Parameters& stored);
 
+/// One of them, as dequantize() gives it; Error(weights) if there is none of this name.
+at::Tensor dequantized(const Parameters& stored, const std::string& name);
+
 /// SHA-256 of the file's bytes, as 64 hexadecimal digits.
 std::string file_sha256(const std::filesystem::path& file);
 
