@@ -8,7 +8,9 @@ namespace hdfnet {
 
 /// Arithmetic and traffic of one call of a module, counted from its layers' shapes.
 struct ModuleCost {
-  double flop = 0;   ///< floating-point operations (a multiply-add is two)
+  /// Floating-point operations (a multiply-add is two), of a convolution as many as in its
+  /// definition, also where an algorithm with fewer runs.
+  double flop = 0;
   double bytes = 0;  ///< each layer's input, weights and output once, in the stored precision
 };
 
