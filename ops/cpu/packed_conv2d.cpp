@@ -66,7 +66,7 @@ struct Shares {
   int64_t blocks;
   int64_t panel_groups;
   int64_t rows;      // tiles that are multiplied at once
-  int64_t capacity;  // tiles of a block, a multiple of rows
+  int64_t capacity;  // tiles of a block
 };
 
 Shares share_out(int64_t tiles, int64_t panels, int64_t threads, int64_t most_rows) {
@@ -79,10 +79,8 @@ Shares share_out(int64_t tiles, int64_t panels, int64_t threads, int64_t most_ro
     shares.panel_groups = std::min(panels, divide_up(threads, shares.blocks));
     shares.blocks = divide_up(threads, shares.panel_groups);
   }
-  const int64_t block = divide_up(tiles, shares.blocks);
-  const int64_t steps = divide_up(block, most_rows);
-  shares.rows = divide_up(block, steps);
-  shares.capacity = steps * shares.rows;
+  shares.capacity = divide_up(tiles, shares.blocks);
+  shares.rows = divide_up(shares.capacity, divide_up(shares.capacity, most_rows));
   shares.blocks = divide_up(tiles, shares.capacity);
   return shares;
 }
