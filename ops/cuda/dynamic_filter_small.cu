@@ -3,8 +3,9 @@
 // Layout: as dynamic_filter_planes.cu. Mapping: one thread a result (two-byte types: a pair). All
 // its taps and all its values of x are asked for at once, straight to registers, so that a result
 // takes one latency; with a tile in shared memory it takes two, and a barrier between them. Each
-// value of x is read 9 times from the L1, which large calls cannot afford. Bytes and FLOPs: as
-// there. Figures: ops/README.md.
+// value of x is read 9 times from the L1, which large calls cannot afford. What comes before the
+// first read runs while the launch before ends. Bytes and FLOPs: as there. Figures: ops/README.md.
+#include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -17,44 +18,63 @@ constexpr int64_t kMostResults = 400 * 1024;
 
 template <typename T, int kVector>
 __global__ void __launch_bounds__(kThreads)
-    filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words) {
+    filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words,
+                 const Divisor by_channels) {
   using W = Word<T, kVector>;
   using Bits = typename W::Bits;
+  using One = typename Word<T, 1>::Bits;
+  let_next_launch_begin();
   const int height = static_cast<int>(a.height);
   const int width = static_cast<int>(a.width);
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   const int row = by_words.quotient(i);
   const int column = (i - row * static_cast<int>(by_words.value)) * kVector;
-  if (row >= height) return;
-  const int b = blockIdx.y;
-  const int c = blockIdx.z % static_cast<unsigned>(a.channels);
-  const int64_t n = blockIdx.z / static_cast<unsigned>(a.channels);
+  const int b = static_cast<int>(blockIdx.y);
+  const int n = by_channels.quotient(static_cast<int>(blockIdx.z));
+  const int c = static_cast<int>(blockIdx.z) - n * static_cast<int>(by_channels.value);
   const int pixel = row * width + column;
   const int dilation = a.dilation[b];
-
   const T* address = static_cast<const T*>(a.kernels) + n * a.kernel_stride[0] +
                      b * a.kernel_stride[1] + c * a.kernel_stride[2] + pixel;
+  const int pitch = static_cast<int>(a.x_stride[2]);
+  const T* const x = static_cast<const T*>(a.x) + n * a.x_stride[0] + c * a.x_stride[1];
+  T* const image = static_cast<T*>(a.out) + n * a.out_stride[0];
+  T* const out = image + (a.output_channel + b * a.channels + c) * a.out_stride[1] + pixel;
+
+  if (row >= height) return;
+  wait_for_launch_before();
   Bits taps[kK * kK];
 #pragma unroll
   for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
-    taps[t] = load_once(reinterpret_cast<const Bits*>(address));
+    taps[t] = load_inside(reinterpret_cast<const Bits*>(address), true);
   }
-  const T* const x = static_cast<const T*>(a.x) + n * a.x_stride[0] + c * a.x_stride[1];
-  const int pitch = static_cast<int>(a.x_stride[2]);
-  T values[kK * kK][kVector];
+  bool inside[kK][kVector];
+#pragma unroll
+  for (int q = 0; q < kK; ++q) {
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) {
+      inside[q][v] = static_cast<unsigned>(column + (q - kK / 2) * dilation + v) <
+                     static_cast<unsigned>(width);
+    }
+  }
+  One values[kK][kK][kVector];
 #pragma unroll
   for (int r = 0; r < kK; ++r) {
     const int from_row = row + (r - kK / 2) * dilation;
-    const bool row_inside = from_row >= 0 && from_row < height;
+    const bool row_inside = static_cast<unsigned>(from_row) < static_cast<unsigned>(height);
+    const One* const from = reinterpret_cast<const One*>(x) + (from_row * pitch + column);
 #pragma unroll
     for (int q = 0; q < kK; ++q) {
+      if (kVector == 2 && q == kK / 2) {  // a whole word
+        const auto word = load_inside(reinterpret_cast<const unsigned*>(from), row_inside);
+        values[r][q][0] = static_cast<One>(word);
+        values[r][q][kVector - 1] = static_cast<One>(word >> 16);
+        continue;
+      }
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        const int from_column = column + (q - kK / 2) * dilation + v;
-        values[r * kK + q][v] = from_sum<T>(0.f);
-        if (row_inside && from_column >= 0 && from_column < width) {
-          values[r * kK + q][v] = __ldg(x + from_row * pitch + from_column);
-        }
+        values[r][q][v] =
+            load_inside(from + (q - kK / 2) * dilation + v, row_inside && inside[q][v]);
       }
     }
   }
@@ -68,19 +88,19 @@ __global__ void __launch_bounds__(kThreads)
       W::unpack(taps[r * kK + q], tap);
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
-        row_sum[v] = fmaf(to_sum(values[r * kK + q][v]), tap[v], row_sum[v]);
+        float value[1];
+        Word<T, 1>::unpack(values[r][q][v], value);
+        row_sum[v] = fmaf(value[0], tap[v], row_sum[v]);
       }
     }
 #pragma unroll
     for (int v = 0; v < kVector; ++v) sum[v] += row_sum[v];
   }
-  T* const out = static_cast<T*>(a.out) + n * a.out_stride[0] +
-                 (a.output_channel + static_cast<int64_t>(b) * a.channels + c) * a.out_stride[1];
-  *reinterpret_cast<Bits*>(out + pixel) = W::pack(sum);
+  *reinterpret_cast<Bits*>(out) = W::pack(sum);
   if (a.concat_input && b == 0) {
-    T* const copy = static_cast<T*>(a.out) + n * a.out_stride[0] + c * a.out_stride[1] + pixel;
+    One* const copy = reinterpret_cast<One*>(image + c * a.out_stride[1] + pixel);
 #pragma unroll
-    for (int v = 0; v < kVector; ++v) copy[v] = values[kK * kK / 2][v];
+    for (int v = 0; v < kVector; ++v) copy[v] = values[kK / 2][kK / 2][v];
   }
 }
 
@@ -88,11 +108,10 @@ template <typename T, int kVector>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const auto words = static_cast<int>(a.width) / kVector;
   const auto count = static_cast<unsigned>(words * static_cast<int>(a.height));
-  filter_small<T, kVector>
-      <<<dim3((count + kThreads - 1) / kThreads, static_cast<unsigned>(a.branches),
-              static_cast<unsigned>(a.batch * a.channels)),
-         kThreads, 0, stream>>>(a, Divisor(words));
-  return cudaGetLastError();
+  const dim3 grid((count + kThreads - 1) / kThreads, static_cast<unsigned>(a.branches),
+                  static_cast<unsigned>(a.batch * a.channels));
+  return launch_early(filter_small<T, kVector>, grid, kThreads, 0, stream, a, Divisor(words),
+                      Divisor(static_cast<int>(a.channels)));
 }
 
 }  // namespace
