@@ -30,6 +30,8 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
     cuda::check_launch("hdfnet::generated_dynamic_filter",
                        cuda::can_run_generated_filter_wgmma(arguments, nullptr)
                            ? cuda::launch_generated_filter_wgmma(arguments, stream)
+                       : cuda::can_run_generated_filter_wgmma_tf32(arguments, nullptr)
+                           ? cuda::launch_generated_filter_wgmma_tf32(arguments, stream)
                        : cuda::can_run_generated_filter_mma(arguments, nullptr)
                            ? cuda::launch_generated_filter_mma(arguments, stream)
                            : cuda::launch_generated_filter_scalar(arguments, stream));

@@ -195,6 +195,20 @@ HDFNET_PRODUCTS(__half, "f16")
 HDFNET_PRODUCTS(__nv_bfloat16, "bf16")
 #undef HDFNET_PRODUCTS
 
+/// TF32: d += a * b, 64 rows, 48 columns, 8 products each; operand b's rows are 32 floats then.
+__device__ __forceinline__ void multiply_add(float (&d)[24], const uint32_t (&a)[4], uint64_t b,
+                                             int keep, float) {
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %29, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n48k8.f32.tf32.tf32"
+      " {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23"
+      "}, {%24, %25, %26, %27}, %28, p, 1, 1;\n}"
+      : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));
+}
+
 /// Nothing that uses d moves above this.
 __device__ __forceinline__ void hold(float (&d)[24]) {
   asm volatile("" : HDFNET_R8(d, 0), HDFNET_R8(d, 8), HDFNET_R8(d, 16)::"memory");
