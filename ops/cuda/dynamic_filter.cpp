@@ -17,8 +17,14 @@ cudaError_t launch(const cuda::FilterArguments& arguments, cudaStream_t stream) 
   if (cuda::can_run_filter_small(arguments, nullptr)) {
     return cuda::launch_filter_small(arguments, stream);
   }
+  if (cuda::can_run_filter_ring(arguments, nullptr) && cuda::filter_ring_pays(arguments, nullptr)) {
+    return cuda::launch_filter_ring(arguments, stream);
+  }
   if (cuda::can_run_filter_planes(arguments, nullptr)) {
     return cuda::launch_filter_planes(arguments, stream);
+  }
+  if (cuda::can_run_filter_pixel_ring(arguments, nullptr)) {
+    return cuda::launch_filter_pixel_ring(arguments, stream);
   }
   if (cuda::can_run_filter_pixels(arguments, nullptr)) {
     return cuda::launch_filter_pixels(arguments, stream);

@@ -58,9 +58,21 @@ cudaError_t launch_filter_planes(const FilterArguments& arguments, cudaStream_t 
 bool can_run_filter_small(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_small(const FilterArguments& arguments, cudaStream_t stream);
 
+/// The same where everything is aligned to 16 bytes, on compute capability 9.0, K 3, 5 or 7: taps
+/// come by the copy engine.
+bool can_run_filter_ring(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_ring(const FilterArguments& arguments, cudaStream_t stream);
+/// Whether it is the faster one where it can run.
+bool filter_ring_pays(const FilterArguments& arguments, std::string* why);
+
 /// channels_last with kernels as a convolution gives them, K 3, 5 or 7, not float64.
 bool can_run_filter_pixels(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_pixels(const FilterArguments& arguments, cudaStream_t stream);
+
+/// The same for K 3 on compute capability 9.0, with up to 256 words of results a pixel: taps come
+/// by the copy engine.
+bool can_run_filter_pixel_ring(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_pixel_ring(const FilterArguments& arguments, cudaStream_t stream);
 
 /// Any strides, any sizes; the slowest.
 cudaError_t launch_filter_strided(const FilterArguments& arguments, cudaStream_t stream);

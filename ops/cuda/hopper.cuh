@@ -30,6 +30,20 @@ __device__ __forceinline__ void arrive(uint64_t* barrier) {
                : "memory");
 }
 
+/// The order of bytes that changes nothing, for a kernel's arguments: kept from the compiler there.
+inline constexpr unsigned kSameOrder = 0x3210;
+
+/// Arrives once `value` has been computed. Reads of shared memory are under way for some time, and
+/// an arrival may overtake them; the copy engine does not wait for them. So one that lets it
+/// overwrite what was read takes a value made of that. `order` is kSameOrder.
+__device__ __forceinline__ void arrive_after(uint64_t* barrier, float value, unsigned order) {
+  asm volatile(
+      "{\n .reg .b32 address;\n prmt.b32 address, %0, %1, %2;\n"
+      " mbarrier.arrive.shared::cta.b64 _, [address];\n}" ::"r"(shared_address(barrier)),
+      "r"(__float_as_uint(value)), "r"(order)
+      : "memory");
+}
+
 /// Arrives, and holds the barrier until `bytes` have been copied as well.
 __device__ __forceinline__ void arrive_and_expect(uint64_t* barrier, int bytes) {
   asm volatile(
@@ -82,6 +96,15 @@ __device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* ba
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
       "{%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+
+/// Copies a run of bytes to shared memory; `to`, `from` and `bytes` are multiples of 16.
+__device__ __forceinline__ void copy_run(void* to, const void* from, int bytes, uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
       : "memory");
 }
 
