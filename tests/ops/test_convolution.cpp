@@ -486,6 +486,47 @@ TEST_P(ConvolutionOn, TakesMapsThatAreNotAligned) {
             3 * tolerance());
 }
 
+// Rows and images beyond the 65,535 that the second and third side of a grid hold.
+TEST_P(ConvolutionOn, TakesMoreRowsAndImagesThanAGridHolds) {
+  if (on_cpu()) GTEST_SKIP() << "the CPU has no grid";
+  constexpr int64_t kMany = 66000;
+  for (const auto& [batch, height] : {std::pair{int64_t{1}, kMany}, {kMany, int64_t{2}}}) {
+    SCOPED_TRACE(batch);
+    const at::Tensor x = map({batch, 16, height, 2});
+    const at::Tensor w = weight({16, 16, 3, 3});
+    const at::Tensor exact = reference({x}, w, std::nullopt, 1, true);
+    EXPECT_LT(error_of(ops::concat_conv2d({x}, w, std::nullopt, 1, true), exact).largest,
+              3 * tolerance());
+    const at::Tensor pointwise = weight({32, 16, 1, 1});
+    EXPECT_LT(error_of(ops::concat_conv2d({x}, pointwise, std::nullopt, 1, false),
+                       reference({x}, pointwise, std::nullopt, 1, false))
+                  .largest,
+              3 * tolerance());
+    const at::Tensor head = weight({1, 16, 1, 1});
+    const at::Tensor zeros = at::zeros({16}, options());
+    EXPECT_LT(error_of(ops::conv2d_head(x, w, zeros, head, zeros.narrow(0, 0, 1)),
+                       at::sigmoid(at::conv2d(exact, exactly(head))))
+                  .largest,
+              2 * tolerance());
+    EXPECT_TRUE(at::equal(exactly(ops::max_pool2d(x, 2, 2)), at::max_pool2d(exactly(x), 2, 2)));
+    const at::Tensor few = x.narrow(1, 0, 3).contiguous();
+    const at::Tensor first = weight({64, 3, 3, 3});
+    EXPECT_LT(error_of(ops::stem_conv2d(few, first, std::nullopt),
+                       stem_reference(few, first, std::nullopt, 1, false))
+                  .largest,
+              3 * tolerance());
+    const at::Tensor small = map({batch, 16, height / 2, 1});
+    EXPECT_LT(error_of(ops::upsample_add(small, x),
+                       exactly(x) + at::upsample_bilinear2d(exactly(small), {height, 2}, false))
+                  .largest,
+              tolerance());
+    at::Tensor y = x.clone();
+    const at::Tensor bias = at::randn({16}).to(options());
+    ops::bias_relu_(y, bias, std::nullopt, true);
+    EXPECT_TRUE(at::equal(y, at::relu(x + bias.view({1, -1, 1, 1}))));
+  }
+}
+
 std::string type_name(const testing::TestParamInfo<ConvolutionOn::ParamType>& info) {
   return std::string(std::get<0>(info.param) == at::kCUDA ? "Cuda" : "Cpu") +
          at::toString(std::get<1>(info.param));

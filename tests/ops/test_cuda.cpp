@@ -6,6 +6,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <limits>
+#include <map>
+
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/max_pool2d_arguments.h"
@@ -43,6 +46,44 @@ TEST_F(Cuda, RunsOnTheCurrentStream) {
   }
   stream.synchronize();
   EXPECT_LT(error_of(result, exact).largest, 0.05);
+}
+
+// Small calls begin before the one before them has ended, but read its result, and write to memory
+// that it may still read (the allocator gives it back at once), when it has.
+TEST_F(Cuda, AChainOfSmallCallsIsInOrder) {
+  constexpr int kCalls = 16;
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    const FilterCase c{1, 16, 80, 80, 3, {3}, false, layout, layout};
+    const at::Tensor first = c.make_x(kHalfOnGpu);
+    const at::Tensor kernels = c.make_kernels(kHalfOnGpu).div_(3);
+    const auto chain = [&](bool one_by_one) {
+      at::Tensor x = first;
+      for (int i = 0; i < kCalls; ++i) {
+        x = ops::dynamic_filter(x, kernels, c.dilations);
+        if (one_by_one) c10::cuda::device_synchronize();
+      }
+      return x;
+    };
+    const at::Tensor expected = chain(true);
+    EXPECT_TRUE(expected.isfinite().all().item<bool>());
+    EXPECT_TRUE(at::equal(chain(false), expected)) << name(layout);
+    at::cuda::CUDAGraph graph;
+    at::Tensor result;
+    const auto stream = c10::cuda::getStreamFromPool();
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      graph.capture_begin();
+      result = chain(false);
+      graph.capture_end();
+    }
+    for (int round = 0; round < 3; ++round) {
+      result.zero_();
+      c10::cuda::device_synchronize();
+      graph.replay();
+      c10::cuda::device_synchronize();
+      EXPECT_TRUE(at::equal(result, expected)) << name(layout);
+    }
+  }
 }
 
 // A replay must compute from what the inputs hold then, on all paths.
@@ -92,58 +133,172 @@ TEST_F(Cuda, GraphReplaysUseTheInputsOfTheMoment) {
   }
 }
 
+using FilterKernel = std::pair<bool (*)(const ops::cuda::FilterArguments&, std::string*),
+                               cudaError_t (*)(const ops::cuda::FilterArguments&, cudaStream_t)>;
+
+// A call of dynamic_filter, and what it should give.
+struct FilterCall {
+  FilterCase c;
+  at::Tensor x, kernels, exact;
+
+  FilterCall(const FilterCase& what, at::ScalarType type) : c(what) {
+    x = c.make_x(at::TensorOptions().device(at::kCUDA).dtype(type));
+    kernels = c.make_kernels(x.options());
+    find_exact();
+  }
+  void find_exact() {
+    exact = ops::dynamic_filter_reference(x, kernels, c.dilations, c.concat_input);
+  }
+
+  // The result, between guards that stay as they were; undefined where the kernel refuses and says
+  // why.
+  at::Tensor result_of(const FilterKernel& kernel) const {
+    constexpr int64_t kGuard = 1024;
+    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, c.dilations);
+    const int64_t count = exact.numel();
+    const at::Tensor guarded = at::full({count + 2 * kGuard}, std::nan(""), x.options());
+    const at::Tensor between = guarded.narrow(0, kGuard, count);
+    at::Tensor out =
+        x.suggest_memory_format() == at::MemoryFormat::ChannelsLast
+            ? between.view({c.batch, c.height, c.width, exact.size(1)}).permute({0, 3, 1, 2})
+            : between.view(exact.sizes());
+    const auto arguments =
+        ops::cuda::filter_arguments(x, kernels, out, sizes, c.dilations, c.concat_input, 0);
+    const auto& [can_run, launch] = kernel;
+    std::string why;
+    if (can_run != nullptr && !can_run(arguments, &why)) {
+      EXPECT_FALSE(why.empty());
+      return {};
+    }
+    EXPECT_EQ(launch(arguments, nullptr), cudaSuccess);
+    EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
+    EXPECT_TRUE(guarded.narrow(0, kGuard + count, kGuard).isnan().all().item<bool>());
+    return out;
+  }
+
+  double allowed() const {
+    return x.scalar_type() == at::kBFloat16 ? 0.3 : x.scalar_type() == at::kHalf ? 0.05 : 1e-4;
+  }
+};
+
+const FilterKernel kPixelRing = {&ops::cuda::can_run_filter_pixel_ring,
+                                 &ops::cuda::launch_filter_pixel_ring};
+const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_filter_ring};
+
 // Each kernel that can take a case takes it, writes every element, and nothing around the output.
 TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
+  const FilterKernel every[] = {
+      {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small},
+      kRing,
+      kPixelRing,
+      {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
+      {&ops::cuda::can_run_filter_pixels, &ops::cuda::launch_filter_pixels},
+      {nullptr, &ops::cuda::launch_filter_strided}};
+  std::map<const FilterKernel*, int> taken;
   std::mt19937 random(5);
-  int64_t by_planes = 0;
-  int64_t by_pixels = 0;
-  int64_t by_small = 0;
   for (int64_t i = 0; i < 60 * test_scale(); ++i) {
     const FilterCase c = random_case(random);
     if (c.batch == 0) continue;
     const at::ScalarType type = kTypes[random() % std::size(kTypes)];
     SCOPED_TRACE(c.describe() + " " + at::toString(type));
-    const at::Tensor x = c.make_x(at::TensorOptions().device(at::kCUDA).dtype(type));
-    const at::Tensor kernels = c.make_kernels(x.options());
-    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, c.dilations);
-    const int64_t channels = (sizes.branches + (c.concat_input ? 1 : 0)) * c.channels;
-    const at::Tensor exact = ops::dynamic_filter_reference(x, kernels, c.dilations, c.concat_input);
-    constexpr int64_t kGuard = 1024;
-    const int64_t count = exact.numel();
-    using Launch = cudaError_t (*)(const ops::cuda::FilterArguments&, cudaStream_t);
-    const std::pair<bool (*)(const ops::cuda::FilterArguments&, std::string*), Launch>
-        kernels_here[] = {{&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small},
-                          {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
-                          {&ops::cuda::can_run_filter_pixels, &ops::cuda::launch_filter_pixels},
-                          {nullptr, &ops::cuda::launch_filter_strided}};
-    for (const auto& [can_run, launch] : kernels_here) {
-      const at::Tensor guarded = at::full({count + 2 * kGuard}, std::nan(""), x.options());
-      const at::Tensor between = guarded.narrow(0, kGuard, count);
-      const at::Tensor out =
-          x.suggest_memory_format() == at::MemoryFormat::ChannelsLast
-              ? between.view({c.batch, c.height, c.width, channels}).permute({0, 3, 1, 2})
-              : between.view({c.batch, channels, c.height, c.width});
-      const auto arguments =
-          ops::cuda::filter_arguments(x, kernels, out, sizes, c.dilations, c.concat_input, 0);
-      std::string why;
-      if (can_run != nullptr && !can_run(arguments, &why)) {
-        EXPECT_FALSE(why.empty());
-        continue;
-      }
-      by_planes += can_run == &ops::cuda::can_run_filter_planes ? 1 : 0;
-      by_small += can_run == &ops::cuda::can_run_filter_small ? 1 : 0;
-      by_pixels += can_run == &ops::cuda::can_run_filter_pixels ? 1 : 0;
-      ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
-      EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
-      EXPECT_TRUE(guarded.narrow(0, kGuard + count, kGuard).isnan().all().item<bool>());
-      const double allowed = type == at::kBFloat16 ? 0.3 : type == at::kHalf ? 0.05 : 1e-4;
-      EXPECT_LT(error_of(out, exact).largest, allowed);
+    const FilterCall call(c, type);
+    for (const FilterKernel& kernel : every) {
+      const at::Tensor result = call.result_of(kernel);
+      if (!result.defined()) continue;
+      ++taken[&kernel];
+      EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
     }
     if (HasFailure()) return;
   }
-  EXPECT_GT(by_planes, 0);
-  EXPECT_GT(by_pixels, 0);
-  EXPECT_GT(by_small, 0);
+  for (const FilterKernel& kernel : every) {
+    EXPECT_TRUE(kernel == kRing || kernel == kPixelRing || taken[&kernel] > 0);
+  }
+}
+
+bool is_hopper() {
+  const auto* const properties = at::cuda::getCurrentDeviceProperties();
+  return properties->major == 9 && properties->minor == 0;
+}
+
+// What a kernel writes where results are and where they are not numbers.
+void expect_right(const FilterCase& c, at::ScalarType type, const FilterKernel& kernel) {
+  SCOPED_TRACE(c.describe() + " " + at::toString(type));
+  FilterCall call(c, type);
+  const at::Tensor result = call.result_of(kernel);
+  ASSERT_TRUE(result.defined());
+  EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
+
+  const double infinity = std::numeric_limits<double>::infinity();
+  call.kernels[0][0][0][0][0][0] = infinity;  // meets what is outside of the plane
+  call.kernels[0][1][0][c.kernel_size * c.kernel_size - 1][c.height - 1][c.width - 1] = infinity;
+  call.x[0][0][c.height / 2][c.width / 2] = std::nan("");
+  call.find_exact();
+  const at::Tensor odd = call.result_of(kernel);
+  ASSERT_TRUE(odd.defined());
+  EXPECT_TRUE(at::equal(odd.isnan().cpu(), call.exact.isnan().cpu()));
+}
+
+// The ring of taps: rows of one piece and of many, parts and bands that are not full, more bands
+// than blocks, reach beyond the plane, even and odd dilations; and what is not finite.
+TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
+  if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
+  constexpr auto kFirst = Layout::kContiguous;
+  const FilterCase cases[] = {
+      {2, 3, 1, 8, 3, {1, 2}, false, kFirst, kFirst},
+      {1, 2, 37, 40, 3, {1, 3, 5}, true, kFirst, kFirst},
+      {1, 1, 300, 264, 3, {1, 2, 5}, false, kFirst, kFirst},
+      {1, 2, 3, 1024, 3, {1, 2}, false, kFirst, kFirst},
+      {1, 3, 9, 16, 5, {1, 4, 9}, true, kFirst, kFirst},
+      {2, 2, 80, 80, 7, {1, 2, 5}, true, kFirst, kFirst},
+      {3, 70, 70, 72, 3, {1, 3}, false, kFirst, kFirst},
+      {1, 2, 90, 88, 5, {2, 3}, false, kFirst, kFirst},
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const FilterCase& c : cases) {
+      expect_right(c, type, kRing);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Where the ring is the faster one, and why it is not elsewhere.
+TEST_F(Cuda, TheRingIsForLargeKernels) {
+  const auto reason = [](int64_t batch, int64_t side, int64_t kernel_size) {
+    ops::cuda::FilterArguments a{};
+    a.type = ops::cuda::Type::kHalf;
+    a.batch = batch;
+    a.branches = 3;
+    a.channels = 64;
+    a.height = a.width = side;
+    a.kernel_size = static_cast<int>(kernel_size);
+    std::string why;
+    return ops::cuda::filter_ring_pays(a, &why) ? "it pays" : why;
+  };
+  EXPECT_EQ(reason(4, 256, 7), "it pays");
+  EXPECT_EQ(reason(4, 256, 3), "kernel size other than 7");
+  EXPECT_EQ(reason(32, 80, 7), "rows of less than 512 bytes");
+  EXPECT_EQ(reason(1, 40, 7), "kernels of less than 64 MB");
+}
+
+// channels_last: several pixels a step and one, steps that are not full, more steps than blocks,
+// reach beyond the plane, a slice of a map.
+TEST_F(Cuda, ThePixelRingWritesItsOutputAndNothingElse) {
+  if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
+  constexpr auto kLast = Layout::kChannelsLast;
+  const FilterCase cases[] = {
+      {2, 16, 1, 7, 3, {1, 2, 3}, false, kLast, kLast},
+      {2, 16, 80, 80, 3, {1, 3, 5}, true, kLast, kLast},
+      {1, 64, 37, 40, 3, {1, 3, 5}, false, kLast, kLast},
+      {3, 8, 19, 23, 3, {1, 4, 30, 2}, true, kLast, kLast},
+      {2, 24, 21, 22, 3, {1, 2, 5}, true, kLast, kLast},
+      {1, 128, 9, 50, 3, {3, 5}, false, kLast, kLast},
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const FilterCase& c : cases) {
+      expect_right(c, type, kPixelRing);
+      if (HasFailure()) return;
+    }
+  }
 }
 
 // The same for the generated filter: on every card, each kernel that it has.
@@ -151,7 +306,11 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
   using ops::cuda::GeneratedFilterArguments;
   const std::vector<int64_t> dilations = {1, 3, 8};
   constexpr int64_t kGuard = 1024;
-  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+  for (const auto& [type, tf32] : {std::pair{at::kFloat, false},
+                                   {at::kFloat, true},
+                                   {at::kHalf, false},
+                                   {at::kBFloat16, false}}) {
+    at::globalContext().setAllowTF32CuBLAS(tf32);
     for (const bool last : {false, true}) {
       for (const auto& [height, width] : {std::pair{1, 8}, {19, 24}, {33, 40}, {100, 136}}) {
         const Layout layout = last ? Layout::kChannelsLast : Layout::kContiguous;
@@ -171,6 +330,8 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
         const std::pair<bool (*)(const GeneratedFilterArguments&, std::string*), Launch> kernels[] =
             {{&ops::cuda::can_run_generated_filter_wgmma,
               &ops::cuda::launch_generated_filter_wgmma},
+             {&ops::cuda::can_run_generated_filter_wgmma_tf32,
+              &ops::cuda::launch_generated_filter_wgmma_tf32},
              {&ops::cuda::can_run_generated_filter_mma, &ops::cuda::launch_generated_filter_mma},
              {nullptr, &ops::cuda::launch_generated_filter_scalar}};
         for (const auto& [can_run, launch] : kernels) {
@@ -189,13 +350,16 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
           ASSERT_EQ(launch(arguments, nullptr), cudaSuccess);
           EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
           EXPECT_TRUE(guarded.narrow(0, kGuard + exact.numel(), kGuard).isnan().all().item<bool>());
-          const double allowed = type == at::kBFloat16 ? 0.6 : type == at::kHalf ? 0.1 : 1e-3;
+          const double allowed = type == at::kBFloat16       ? 0.6
+                                 : type == at::kHalf || tf32 ? 0.1
+                                                             : 1e-3;
           EXPECT_LT(error_of(out, exact).largest, allowed);
         }
         if (HasFailure()) return;
       }
     }
   }
+  at::globalContext().setAllowTF32CuBLAS(false);
 }
 
 // Which tensor core kernel a call gets, in which form, and the reason why not.
@@ -219,13 +383,13 @@ TEST_F(Cuda, GeneratedFilterTakesTheFormForItsShape) {
     if (ops::cuda::can_run_generated_filter_wgmma(arguments, &why)) return "warpgroups";
     if (ops::cuda::can_stage_generated_filter(arguments, nullptr)) return "staged: " + why;
     if (type != at::kFloat) return why;
+    if (ops::cuda::can_run_generated_filter_wgmma_tf32(arguments, nullptr)) return "warpgroups";
     return ops::cuda::can_widen_generated_filter(arguments, &why) ? "wide" : why;
   };
   constexpr auto kFirst = Layout::kContiguous;
   constexpr auto kLast = Layout::kChannelsLast;
-  const auto* const properties = at::cuda::getCurrentDeviceProperties();
-  const bool hopper = properties->major == 9 && properties->minor == 0;
-  const std::string aligned = hopper ? "warpgroups" : "staged: compute capability other than 9.0";
+  const std::string aligned =
+      is_hopper() ? "warpgroups" : "staged: compute capability other than 9.0";
   EXPECT_EQ(form(at::kHalf, kFirst, 16, 3, 24, 3), aligned);
   EXPECT_EQ(form(at::kBFloat16, kFirst, 16, 3, 24, 3), aligned);
   EXPECT_EQ(form(at::kHalf, kLast, 64, 1, 19, 3, {1, 3, 8}), aligned);
@@ -233,10 +397,13 @@ TEST_F(Cuda, GeneratedFilterTakesTheFormForItsShape) {
   EXPECT_EQ(form(at::kBFloat16, kFirst, 16, 3, 20, 3), "strides of x or y are no multiples of 8");
   EXPECT_EQ(form(at::kBFloat16, Layout::kSliced, 16, 3, 22, 3), "x or y is not 16-byte aligned");
   EXPECT_EQ(form(at::kHalf, kLast, 16, 3, 24, 5), "kernel size other than 3");
-  EXPECT_EQ(form(at::kFloat, kLast, 64, 1, 24, 3), "wide");
-  EXPECT_EQ(form(at::kFloat, kLast, 16, 1, 24, 3), "wide");
+  const std::string last = is_hopper() ? "warpgroups" : "wide";
+  EXPECT_EQ(form(at::kFloat, kLast, 64, 1, 24, 3), last);
+  EXPECT_EQ(form(at::kFloat, kLast, 16, 3, 19, 3, {1, 3, 8}),
+            is_hopper() ? "warpgroups" : "one block alone reads a tile's y");
+  EXPECT_EQ(form(at::kFloat, kLast, 16, 1, 24, 3, {1, 3, 9}), "wide");
+  EXPECT_EQ(form(at::kFloat, kLast, 16, 3, 24, 3, {1, 3, 9}), "one block alone reads a tile's y");
   EXPECT_EQ(form(at::kFloat, kFirst, 16, 3, 19, 3), "wide");
-  EXPECT_EQ(form(at::kFloat, kLast, 16, 3, 24, 3), "one block alone reads a tile's y");
   EXPECT_EQ(form(at::kHalf, kLast, 24, 3, 24, 3), "none: channels of x are no multiple of 16");
   at::globalContext().setAllowTF32CuBLAS(false);
   EXPECT_EQ(form(at::kFloat, kLast, 64, 1, 24, 3), "none: float without TF32");

@@ -110,6 +110,18 @@ TEST_P(DynamicFilter, OnePixel) {
                  true);
 }
 
+// Beyond the 65,535 that the second and third side of a grid hold.
+TEST_P(DynamicFilter, MoreRowsAndPlanesThanAGridHolds) {
+  if (GetParam() == at::kCPU) GTEST_SKIP() << "the CPU has no grid";
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    for (const auto& [batch, height] : {std::pair{1, 66000}, {66000, 1}}) {
+      const FilterCase c{batch, 2, height, 2, 3, {1, 2}, false, layout, layout};
+      expect_correct(c.make_x(options(at::kHalf)), c.make_kernels(options(at::kHalf)), c.dilations,
+                     false);
+    }
+  }
+}
+
 TEST_P(DynamicFilter, MoreBranchesThanOneLaunchTakes) {
   FilterCase c{1, 2, 9, 10, 3, {}, true, Layout::kContiguous, Layout::kContiguous};
   for (int64_t b = 0; b < 70; ++b) c.dilations.push_back(b % 7 + 1);

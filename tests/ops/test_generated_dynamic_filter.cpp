@@ -163,6 +163,17 @@ TEST_P(GeneratedDynamicFilter, EveryFormAndItsEdges) {
   }
 }
 
+// Beyond the 65,535 that the second and third side of a grid hold.
+TEST_P(GeneratedDynamicFilter, MoreRowsAndImagesThanAGridHolds) {
+  if (GetParam() == at::kCPU) GTEST_SKIP() << "the CPU has no grid";
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    expect_correct({1, 16, 8, 1, 66000, 1, 3, {1, 2}, false, true, layout, layout},
+                   options(at::kFloat));
+    expect_correct({66000, 16, 8, 1, 1, 1, 3, {1, 2}, false, true, layout, layout},
+                   options(at::kFloat));
+  }
+}
+
 // A tap that is infinite where x is outside of its plane gives NaN, as with padding.
 TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
   for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
@@ -223,6 +234,29 @@ TEST(GeneratedDynamicFilterTf32, IsAsGoodAsAProductOfTf32Operands) {
       const at::Tensor peer_exact = generated_by_unfold(in, c.dilations, c.concat_input);
       EXPECT_TRUE(as_good_as(got_exact, peer_exact, exact)) << c.describe();
     }
+  }
+}
+
+// The bias comes to some of the products in parts, of which none may spoil what is not finite.
+TEST(GeneratedDynamicFilterTf32, NonFiniteValuesSpreadAsWithUnfold) {
+  HDFNET_REQUIRE_DEVICE(at::kCUDA);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    GeneratedInputs in = make({1, 16, 64, 1, 12, 14, 3, {1, 3}, false, true, layout, layout},
+                              at::TensorOptions().device(at::kCUDA).dtype(at::kFloat));
+    in.y[0][0][3][0][0] = kInfinity;
+    in.x[0][2][7][7] = std::nan("");
+    (*in.bias)[0][5 * 9 + 4] = -kInfinity;
+    (*in.bias)[1][6 * 9 + 1] = std::nan("");
+    (*in.bias)[1][7 * 9 + 4] = 3.4e38;
+    at::globalContext().setAllowTF32CuBLAS(true);
+    const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
+                               .to(at::kCPU, at::kDouble);
+    at::globalContext().setAllowTF32CuBLAS(false);
+    const at::Tensor expected =
+        ops::generated_dynamic_filter_reference(in.x, in.y, in.weight, in.bias, {1, 3});
+    EXPECT_TRUE(at::equal(got.isnan(), expected.isnan())) << name(layout);
+    EXPECT_TRUE(got[0][5].isinf().any().item<bool>()) << name(layout);
   }
 }
 
