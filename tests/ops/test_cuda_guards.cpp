@@ -9,9 +9,10 @@
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/bias_relu_arguments.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/conv2d_add_arguments.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/stem_conv2d_arguments.h"
-#include "cuda/upsample_add_arguments.h"
+#include "cuda/upsample_arguments.h"
 #include "support.h"
 
 namespace hdfnet::test {
@@ -25,6 +26,9 @@ class CudaGuards : public testing::TestWithParam<at::ScalarType> {
   }
   at::Tensor some(at::IntArrayRef sizes) const { return at::randn(sizes, options()); }
 };
+
+#define HDFNET_TWO_BYTE_TYPES_ONLY() \
+  if (GetParam() == at::kFloat) GTEST_SKIP() << "the kernels are for two-byte types"
 
 /// Room for a result, NaN in it and around it.
 class Guarded {
@@ -78,6 +82,7 @@ struct ConvolutionTensors {
 };
 
 TEST_P(CudaGuards, OfConvolutions) {
+  HDFNET_TWO_BYTE_TYPES_ONLY();
   using ops::cuda::ConcatConvolutionArguments;
   struct Kernel {
     const char* name;
@@ -116,6 +121,7 @@ TEST_P(CudaGuards, OfConvolutions) {
 }
 
 TEST_P(CudaGuards, OfAHead) {
+  HDFNET_TWO_BYTE_TYPES_ONLY();
   for (const Convolution& c : {Convolution{2, 37, 50, 1, 32, 32, 3}, {1, 1, 3, 1, 32, 64, 3}}) {
     ConvolutionTensors tensors(c, options());
     const at::Tensor head = some({c.outputs + 8});
@@ -130,6 +136,7 @@ TEST_P(CudaGuards, OfAHead) {
 }
 
 TEST_P(CudaGuards, OfTheEndOfAStage) {
+  HDFNET_TWO_BYTE_TYPES_ONLY();
   for (const Convolution& c :
        {Convolution{3, 150, 97, 1, 64, 64, 3}, {3, 97, 113, 1, 128, 128, 3}}) {
     ConvolutionTensors tensors(c, options());
@@ -157,6 +164,8 @@ TEST_P(CudaGuards, OfTheEndOfAStage) {
 TEST_P(CudaGuards, OfAStem) {
   for (const auto& [kernel_size, stride] : {std::pair{3, 1}, {7, 2}}) {
     for (const int64_t channels : {1, 3}) {
+      const bool in_float = GetParam() == at::kFloat;
+      if (in_float && kernel_size != 3) continue;
       const at::Tensor x = at::randn({2, channels, 33, 45}, options().dtype(at::kFloat));
       const at::Tensor weight = some({64, channels, kernel_size, kernel_size});
       ops::cuda::StemConvolutionArguments a{};
@@ -174,8 +183,12 @@ TEST_P(CudaGuards, OfAStem) {
       a.kernel_size = kernel_size, a.stride = stride;
       const Guarded out(a.batch * a.height * a.width * a.outputs, options());
       a.out = out.inside();
-      ASSERT_TRUE(ops::cuda::can_run_stem_conv2d_mma(a, nullptr));
-      ASSERT_EQ(ops::cuda::launch_stem_conv2d_mma(a, nullptr), cudaSuccess);
+      const auto can_run =
+          in_float ? &ops::cuda::can_run_stem_conv2d_scalar : &ops::cuda::can_run_stem_conv2d_mma;
+      const auto launch =
+          in_float ? &ops::cuda::launch_stem_conv2d_scalar : &ops::cuda::launch_stem_conv2d_mma;
+      ASSERT_TRUE(can_run(a, nullptr));
+      ASSERT_EQ(launch(a, nullptr), cudaSuccess);
       out.expect_only_inside_written();
     }
   }
@@ -200,23 +213,46 @@ TEST_P(CudaGuards, OfPooling) {
   }
 }
 
-TEST_P(CudaGuards, OfTheUpsampledSum) {
-  for (const int64_t channels : {64, 3}) {
-    const at::Tensor x = some({2, 7, 6, channels});
-    const at::Tensor y = some({2, 13, 11, channels});
-    ops::cuda::UpsampleAddArguments a{};
+TEST_P(CudaGuards, OfTheEndOfABlock) {
+  HDFNET_TWO_BYTE_TYPES_ONLY();
+  for (const auto& [channels, outputs] : {std::pair{64, 128}, {512, 256}}) {
+    const int64_t pixels = 128 * 150 - 77;  // the last tile is not full
+    const at::Tensor x = some({pixels, channels});
+    const at::Tensor weight = some({outputs, channels});
+    const at::Tensor other = some({pixels, outputs});
+    ops::cuda::PointwiseAddArguments a{};
     a.x = x.data_ptr();
-    a.y = y.data_ptr();
+    a.weight = weight.data_ptr();
+    a.other = other.data_ptr();
     a.type = ops::cuda::type_of(x);
-    a.batch = 2, a.channels = channels, a.height = 13, a.width = 11, a.x_height = 7, a.x_width = 6;
-    const Guarded out(y.numel(), options());
+    a.pixel_stride = a.channels = channels;
+    a.outputs = outputs;
+    a.pixels = pixels;
+    const Guarded out(pixels * outputs, options());
     a.out = out.inside();
-    ASSERT_EQ(ops::cuda::launch_upsample_add(a, nullptr), cudaSuccess);
+    if (std::string why; !ops::cuda::can_run_pointwise_add_wgmma(a, &why)) GTEST_SKIP() << why;
+    ASSERT_EQ(ops::cuda::launch_pointwise_add_wgmma(a, nullptr), cudaSuccess);
     out.expect_only_inside_written();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaGuards, testing::Values(at::kHalf, at::kBFloat16),
+TEST_P(CudaGuards, OfTheUpsampledMapAndItsSum) {
+  for (const auto& [channels, add] : {std::pair{64, true}, {64, false}, {3, true}, {3, false}}) {
+    const at::Tensor x = some({2, 7, 6, channels});
+    const at::Tensor y = some({2, 13, 11, channels});
+    ops::cuda::UpsampleArguments a{};
+    a.x = x.data_ptr();
+    if (add) a.y = y.data_ptr();
+    a.type = ops::cuda::type_of(x);
+    a.batch = 2, a.channels = channels, a.height = 13, a.width = 11, a.x_height = 7, a.x_width = 6;
+    const Guarded out(y.numel(), options());
+    a.out = out.inside();
+    ASSERT_EQ(ops::cuda::launch_upsample(a, nullptr), cudaSuccess);
+    out.expect_only_inside_written();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaGuards, testing::Values(at::kHalf, at::kBFloat16, at::kFloat),
                          [](const auto& instance) { return at::toString(instance.param); });
 
 }  // namespace
