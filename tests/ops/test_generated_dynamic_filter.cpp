@@ -246,9 +246,11 @@ TEST(GeneratedDynamicFilterTf32, NonFiniteValuesSpreadAsWithUnfold) {
                               at::TensorOptions().device(at::kCUDA).dtype(at::kFloat));
     in.y[0][0][3][0][0] = kInfinity;
     in.x[0][2][7][7] = std::nan("");
-    (*in.bias)[0][5 * 9 + 4] = -kInfinity;
-    (*in.bias)[1][6 * 9 + 1] = std::nan("");
-    (*in.bias)[1][7 * 9 + 4] = 3.4e38;
+    const at::Tensor bias = at::randn({2, 16 * 9}, in.x.options());
+    bias[0][5 * 9 + 4] = -kInfinity;
+    bias[1][6 * 9 + 1] = std::nan("");
+    bias[1][7 * 9 + 4] = 3.4e38;  // rounded up it would be infinite
+    in.bias = bias;
     at::globalContext().setAllowTF32CuBLAS(true);
     const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
                                .to(at::kCPU, at::kDouble);
