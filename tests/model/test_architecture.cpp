@@ -153,6 +153,25 @@ TEST(Dequantize, MultipliesEachOutputChannelByItsScale) {
   EXPECT_EQ(result.at("c_scale").item<float>(), 3.0F);
 }
 
+TEST(Dequantize, GivesOneParameterOfThem) {
+  const Parameters stored = {{"a.weight", at::ones({2, 3}, at::kChar)},
+                             {"a.weight_scale", at::full({2}, 0.5)},
+                             {"b", at::ones({4}, at::kHalf)},
+                             {"c", at::ones({1}, at::kLong)}};
+  for (const auto& [name, expected] : dequantize(stored)) {
+    const at::Tensor one = dequantized(stored, name);
+    EXPECT_EQ(one.scalar_type(), expected.scalar_type()) << name;
+    EXPECT_TRUE(one.equal(expected)) << name;
+  }
+  try {
+    dequantized(stored, "d.bias");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::weights);
+    EXPECT_STREQ(error.what(), "missing parameter d.bias.");
+  }
+}
+
 TEST(Dequantize, ChecksTheScalesShape) {
   const Parameters stored = {{"a.weight", at::zeros({2, 2, 1, 1}, at::kChar)},
                              {"a.weight_scale", at::ones({3})}};
