@@ -23,7 +23,6 @@ __global__ void __launch_bounds__(kThreads)
   using W = Word<T, kVector>;
   using Bits = typename W::Bits;
   using One = typename Word<T, 1>::Bits;
-  let_next_launch_begin();
   const int height = static_cast<int>(a.height);
   const int width = static_cast<int>(a.width);
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
@@ -41,8 +40,9 @@ __global__ void __launch_bounds__(kThreads)
   T* const image = static_cast<T*>(a.out) + n * a.out_stride[0];
   T* const out = image + (a.output_channel + b * a.channels + c) * a.out_stride[1] + pixel;
 
-  if (row >= height) return;
+  let_next_launch_begin();
   wait_for_launch_before();
+  if (row >= height) return;
   Bits taps[kK * kK];
 #pragma unroll
   for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
