@@ -99,6 +99,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     }
     publish_barriers();
   }
+  // The margins, which no copy touches.
+  const int pieces = bands.margin * static_cast<int>(sizeof(T)) / 16;
+  const int tile_rows = bands.rows + 2 * bands.reach;
+  for (int i = threadIdx.x; i < 2 * tile_rows; i += kThreads) {
+    T* const row = reinterpret_cast<T*>(tiles + (i < tile_rows ? 0 : bands.tile_bytes)) +
+                   (i < tile_rows ? i : i - tile_rows) * bands.pitch;
+    for (int piece = 0; piece < pieces; ++piece) {
+      reinterpret_cast<uint4*>(row)[piece] = make_uint4(0, 0, 0, 0);
+      reinterpret_cast<uint4*>(row + bands.margin + width)[piece] = make_uint4(0, 0, 0, 0);
+    }
+  }
   __syncthreads();
   wait_for_launch_before();
 
@@ -157,19 +168,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     }
     return;
   }
-
-  // The margins, which no copy touches; and nobody but these warps reads them.
-  const int pieces = bands.margin * static_cast<int>(sizeof(T)) / 16;
-  const int tile_rows = bands.rows + 2 * bands.reach;
-  for (int i = threadIdx.x; i < 2 * tile_rows; i += kUsers) {
-    T* const row = reinterpret_cast<T*>(tiles + (i < tile_rows ? 0 : bands.tile_bytes)) +
-                   (i < tile_rows ? i : i - tile_rows) * bands.pitch;
-    for (int piece = 0; piece < pieces; ++piece) {
-      reinterpret_cast<uint4*>(row)[piece] = make_uint4(0, 0, 0, 0);
-      reinterpret_cast<uint4*>(row + bands.margin + width)[piece] = make_uint4(0, 0, 0, 0);
-    }
-  }
-  asm volatile("bar.sync 1, %0;" ::"n"(kUsers) : "memory");
 
   Turn stage, tile;
   const auto run = [&](const Band& band, int b, auto odd) {
