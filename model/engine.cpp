@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
+#include <limits>
 #include <string>
 
 #include "hdfnet/error.h"
@@ -99,8 +100,11 @@ Backend make_backend(at::Device device, Precision precision, Variant variant) {
     backend.read_in_place = backend.transport_in_place = backend.decoder_in_place =
         backend.joined_transport = backend.stem_in_place = card.major >= 8;
     backend.stage_end_in_place = card.major == 9 && card.minor == 0;  // has a kernel there alone
-    // Larger batches fill the card with one stream.
-    backend.encoders_beside_up_to = backend.fusions_beside_up_to = 4;
+    backend.fusions_beside_up_to = std::numeric_limits<int64_t>::max();
+    // VGG's first maps are so large that two of them at once cost memory, and fill the card.
+    constexpr int64_t kVggEncodersBesideUpTo = 8;
+    backend.encoders_beside_up_to =
+        variant == Variant::resnet50 ? backend.fusions_beside_up_to : kVggEncodersBesideUpTo;
   }
   return backend;
 }
