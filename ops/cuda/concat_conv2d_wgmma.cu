@@ -102,10 +102,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   uint64_t* const once = empty + kMostStages;
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < plan.stages; ++i) {
-      start_barrier(&full[i], 1);
-      start_barrier(&empty[i], 8);
-    }
+    start_ring(full, empty, plan.stages, 8);
     start_barrier(once, 1);
     publish_barriers();
   }
