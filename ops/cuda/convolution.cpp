@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "common/check_convolution.h"
 #include "composite/convolution.h"
@@ -142,53 +143,50 @@ at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const
   return result;
 }
 
-// x brought to the size of `out`, channels_last, and `y` added where it is defined; false where
-// there is no kernel for it.
-bool upsample(const char* op, const at::Tensor& x, const at::Tensor& y, bool align_corners,
-              at::Tensor& out) {
-  const bool long_row = out.size(1) * out.size(3) > (int64_t{1} << 30);
+// x brought to a size, and `y` of that size added where it is defined; nothing where there is no
+// kernel for it.
+std::optional<at::Tensor> upsample(const char* op, const at::Tensor& x, const at::Tensor& y,
+                                   int64_t height, int64_t width, bool align_corners) {
+  const bool long_row = x.size(1) * width > (int64_t{1} << 30);
   if (x.scalar_type() == at::kDouble || long_row ||
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       (y.defined() && !y.is_contiguous(at::MemoryFormat::ChannelsLast))) {
-    return false;
+    return std::nullopt;
   }
-  if (out.numel() == 0) return true;
+  at::Tensor out = at::empty({x.size(0), x.size(1), height, width},
+                             x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (out.numel() == 0) return out;
   cuda::UpsampleArguments arguments{};
   arguments.x = x.const_data_ptr();
   if (y.defined()) arguments.y = y.const_data_ptr();
   arguments.out = out.mutable_data_ptr();
   arguments.type = cuda::type_of(x);
-  arguments.batch = out.size(0);
-  arguments.channels = out.size(1);
-  arguments.height = out.size(2);
-  arguments.width = out.size(3);
+  arguments.batch = x.size(0);
+  arguments.channels = x.size(1);
+  arguments.height = height;
+  arguments.width = width;
   arguments.x_height = x.size(2);
   arguments.x_width = x.size(3);
   arguments.align_corners = align_corners;
   cuda::check_launch(op,
                      cuda::launch_upsample(arguments, c10::cuda::getCurrentCUDAStream().stream()));
-  return true;
+  return out;
 }
 
 at::Tensor upsample_add_cuda(const at::Tensor& x, const at::Tensor& y) {
   check_upsample_add(x, y);
   const c10::cuda::CUDAGuard guard(y.device());
-  at::Tensor result =
-      at::empty(y.sizes(), y.options().memory_format(at::MemoryFormat::ChannelsLast));
-  return upsample("hdfnet::upsample_add", x, y, /*align_corners=*/false, result)
-             ? result
-             : upsample_add_composite(x, y);
+  const auto result = upsample("hdfnet::upsample_add", x, y, y.size(2), y.size(3),
+                               /*align_corners=*/false);
+  return result ? *result : upsample_add_composite(x, y);
 }
 
 at::Tensor upsample_bilinear2d_cuda(const at::Tensor& x, int64_t height, int64_t width,
                                     bool align_corners) {
   check_upsample_bilinear2d(x, height, width);
   const c10::cuda::CUDAGuard guard(x.device());
-  at::Tensor result = at::empty({x.size(0), x.size(1), height, width},
-                                x.options().memory_format(at::MemoryFormat::ChannelsLast));
-  return upsample("hdfnet::upsample_bilinear2d", x, {}, align_corners, result)
-             ? result
-             : upsample_bilinear2d_composite(x, height, width, align_corners);
+  const auto result = upsample("hdfnet::upsample_bilinear2d", x, {}, height, width, align_corners);
+  return result ? *result : upsample_bilinear2d_composite(x, height, width, align_corners);
 }
 
 at::Tensor stem_conv2d_cuda(const at::Tensor& x, const at::Tensor& weight,
