@@ -146,6 +146,11 @@ class Inference {
                  });
   }
 
+  /// The processes of a launcher may share one machine's memory.
+  std::size_t most_read_ahead() const {
+    return std::min(kMostReadAhead, available_memory() / 8 / resolve_shard(options_.shard).count);
+  }
+
   PipelineSettings pipeline_settings() const {
     return {.workers = setup_.workers,
             .batch = setup_.batch,
@@ -153,7 +158,7 @@ class Inference {
             .width = options_.size.width,
             .fail_fast = options_.fail_fast,
             .take_turns = !setup_.on_gpu,
-            .read_ahead = setup_.on_gpu ? std::min(kMostReadAhead, available_memory() / 8) : 0,
+            .read_ahead = setup_.on_gpu ? most_read_ahead() : 0,
             .interrupted = is_interrupted};
   }
 

@@ -94,6 +94,24 @@ bool runs_packed(const at::Tensor& weight, const ConvolutionOptions& options,
          ops::can_run_packed_conv2d(weight.sizes(), options.stride, options.groups);
 }
 
+// Whether LibTorch's global state, which is the host's, has TF32 on. It throws where the host has
+// set some of it through the newer switches: then nothing is taken for granted.
+bool tf32_in_convolutions() {
+  try {
+    return at::globalContext().allowTF32CuDNN();
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+bool tf32_in_products() {
+  try {
+    return at::globalContext().allowTF32CuBLAS();
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 Affine read_affine(const Parameters& parameters, const std::string& name) {
@@ -226,15 +244,14 @@ at::Tensor Convolution::run_split(const at::Tensor& x,
 bool Convolution::is_exact_product(const at::Tensor& x) const {
   return backend_.dtype == at::kFloat && !backend_.allow_tf32 && options_.groups == 1 &&
          options_.stride == 1 && weight_.size(2) == 1 &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast) && !at::globalContext().allowTF32CuBLAS();
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && !tf32_in_products();
 }
 
 at::Tensor Convolution::run_cuda(const at::Tensor& x,
                                  const std::optional<at::Tensor>& other) const {
   const std::vector<int64_t> dilation = {1, 1};
   // The fused forms take their TF32 switch from LibTorch's global state, which is the host's.
-  const bool as_wanted =
-      backend_.half_on_cuda() || (backend_.allow_tf32 && at::globalContext().allowTF32CuDNN());
+  const bool as_wanted = backend_.half_on_cuda() || (backend_.allow_tf32 && tf32_in_convolutions());
   if (backend_.half_on_cuda() && other && options_.stride == 1) {
     return ops::conv2d_add(x, weight_, bias_, *other, options_.relu);
   }

@@ -129,6 +129,7 @@ Network::Features Network::encode(const at::Tensor& rgb, const at::Tensor& depth
                              /*number=*/static_cast<int>(fusions.size()) + 1);
     const auto fuse = [&](ModuleCost* cost) { return fusion->second.forward(r, d, cost); };
     if (!beside.active()) {
+      side.join();
       features.fused[stride] = run(observer, at_stride("depth_trans", stride), fuse);
       continue;
     }

@@ -5,6 +5,19 @@
 #include <algorithm>
 
 namespace hdfnet::ops::cuda {
+namespace {
+
+// LibTorch throws where the host has set TF32 through switches that its older question cannot put
+// into one answer; the products are exact then.
+bool tf32_is_allowed() {
+  try {
+    return at::globalContext().allowTF32CuBLAS();
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
 
 Type type_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
@@ -66,7 +79,7 @@ GeneratedFilterArguments generated_filter_arguments(const at::Tensor& x, const a
   }
   a.out = result.mutable_data_ptr();
   a.type = type_of(x);
-  a.allow_tf32 = at::globalContext().allowTF32CuBLAS();
+  a.allow_tf32 = a.type == Type::kFloat && tf32_is_allowed();
   a.batch = sizes.filter.batch;
   a.branches = std::min<int64_t>(sizes.filter.branches - first, kMaxBranches);
   a.groups = sizes.groups;

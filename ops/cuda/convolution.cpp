@@ -147,7 +147,7 @@ at::Tensor conv2d_head_cuda(const at::Tensor& x, const at::Tensor& weight, const
 // kernel for it.
 std::optional<at::Tensor> upsample(const char* op, const at::Tensor& x, const at::Tensor& y,
                                    int64_t height, int64_t width, bool align_corners) {
-  const bool long_row = x.size(1) * width > (int64_t{1} << 30);
+  const bool long_row = x.size(1) * std::max(width, x.size(3)) > (int64_t{1} << 30);
   if (x.scalar_type() == at::kDouble || long_row ||
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       (y.defined() && !y.is_contiguous(at::MemoryFormat::ChannelsLast))) {

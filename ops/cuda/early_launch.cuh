@@ -10,7 +10,7 @@
 
 namespace hdfnet::ops::cuda {
 
-/// The next launch may begin, up to its wait. To be called as soon as possible.
+/// The next launch may begin, up to its wait.
 __device__ __forceinline__ void let_next_launch_begin() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -48,14 +48,15 @@ __device__ __forceinline__ unsigned load_inside(const unsigned* address, bool in
   return value;
 }
 
-/// Starts a kernel that calls wait_for_launch_before() in every thread that reads or writes memory.
+/// Starts a kernel that calls wait_for_launch_before() in every thread that reads or writes memory;
+/// early where it was compiled for cards that have that wait.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
                          cudaStream_t stream, Arguments&&... arguments) {
   constexpr int kGraphsKnowIt = 12030;  // CUDA 12.3
-  DeviceFacts device;
+  cudaFuncAttributes code{};
   int driver = 0;
-  cudaError_t error = ask(&device);
+  cudaError_t error = cudaFuncGetAttributes(&code, kernel);
   if (error == cudaSuccess) error = cudaDriverGetVersion(&driver);
   if (error != cudaSuccess) return error;
   cudaLaunchAttribute early{};
@@ -67,7 +68,7 @@ cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, int threads, 
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = device.major >= 9 && driver >= kGraphsKnowIt ? 1 : 0;
+  config.numAttrs = code.ptxVersion >= 90 && driver >= kGraphsKnowIt ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
 }
 
