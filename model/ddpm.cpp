@@ -94,8 +94,23 @@ class FusedDdpm final : public Ddpm {
     output_ = {concatenate(outputs), grouped(false), backend};
   }
 
+  // y (N,64,H,W) -> (N, branches*64, H, W): what each branch makes its taps from
   at::Tensor prepare(const at::Tensor& y, ModuleCost* cost) const override {
-    return kernel_features(y, cost);
+    const at::Tensor first = read_in_place_ ? joined_first_({y}, cost) : first_(y, cost);
+    const at::Tensor feature = first.narrow(1, 0, branches() * feature_channels_);
+    const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
+    std::vector<at::Tensor> maps = {reduced};
+    at::Tensor newest;
+    for (const JoinedConvolution& convolution : joined_dense_) {
+      newest = convolution(maps, cost);
+      maps.insert(maps.end() - 1, newest);
+    }
+    if (read_in_place_) return joined_merge_({feature, newest}, cost);
+    for (const Convolution& convolution : dense_) {
+      newest = convolution(join(maps), cost);
+      maps.insert(maps.end() - 1, newest);
+    }
+    return merge_(join({feature, newest}), cost);
   }
 
   at::Tensor filter(const at::Tensor& input, const at::Tensor& features,
@@ -145,25 +160,6 @@ class FusedDdpm final : public Ddpm {
     };
     tap_weight_ = prepare(taps.weight, {branches(), rows, taps.weight.size(1)});
     tap_bias_ = prepare(taps.bias, {branches(), rows});
-  }
-
-  // y (N,64,H,W) -> (N, branches*64, H, W): what each branch makes its taps from
-  at::Tensor kernel_features(const at::Tensor& y, ModuleCost* cost) const {
-    const at::Tensor first = read_in_place_ ? joined_first_({y}, cost) : first_(y, cost);
-    const at::Tensor feature = first.narrow(1, 0, branches() * feature_channels_);
-    const at::Tensor reduced = first.narrow(1, branches() * feature_channels_, branches() * mid_);
-    std::vector<at::Tensor> maps = {reduced};
-    at::Tensor newest;
-    for (const JoinedConvolution& convolution : joined_dense_) {
-      newest = convolution(maps, cost);
-      maps.insert(maps.end() - 1, newest);
-    }
-    if (read_in_place_) return joined_merge_({feature, newest}, cost);
-    for (const Convolution& convolution : dense_) {
-      newest = convolution(join(maps), cost);
-      maps.insert(maps.end() - 1, newest);
-    }
-    return merge_(join({feature, newest}), cost);
   }
 
   at::Tensor filter_with_stored_taps(const at::Tensor& x, const at::Tensor& features,

@@ -23,6 +23,13 @@ c10::Stream side_stream_of_thread(c10::Device device, int number) {
   return found->second;
 }
 
+// What `stream` is given from now on waits for what `other` has been given so far.
+void wait(c10::Stream stream, c10::Stream other) {
+  c10::Event reached(stream.device_type());
+  reached.record(other);
+  reached.block(stream);
+}
+
 }  // namespace
 
 SideStream::SideStream(c10::Device device, bool wanted, int number) : device_(device) {
@@ -42,9 +49,7 @@ SideStream::Switch::Switch(SideStream& side) : side_(side) {
   if (!side_.stream_) return;
   const c10::impl::VirtualGuardImpl guard(side_.device_.type());
   if (!side_.forked_) {
-    c10::Event start(side_.device_.type());
-    start.record(guard.getStream(side_.device_));
-    start.block(*side_.stream_);
+    wait(*side_.stream_, guard.getStream(side_.device_));
     side_.forked_ = true;
   }
   side_.joined_ = false;
@@ -66,18 +71,12 @@ void SideStream::use(const at::Tensor& tensor) const {
 }
 
 void SideStream::follow(const SideStream& other) const {
-  if (!stream_ || !other.stream_) return;
-  c10::Event reached(device_.type());
-  reached.record(*other.stream_);
-  reached.block(*stream_);
+  if (stream_ && other.stream_) wait(*stream_, *other.stream_);
 }
 
 void SideStream::join() {
   if (!stream_ || !forked_) return;
-  const c10::impl::VirtualGuardImpl guard(device_.type());
-  c10::Event reached(device_.type());
-  reached.record(*stream_);
-  reached.block(guard.getStream(device_));
+  wait(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_), *stream_);
   joined_ = true;
 }
 

@@ -405,11 +405,8 @@ bool can_run_concat_conv2d_wgmma(const ConcatConvolutionArguments& a, std::strin
   if (a.height > (1 << 20) || a.width > (1 << 20) || tiles_of(a) > (int64_t{1} << 30)) {
     return no("more than 2^30 tiles");
   }
-  const DeviceFacts device = current_device();
-  if (!device.is_hopper()) return no("compute capability other than 9.0");
-  if (tiles_of(a) * 4 < device.processors * 3) return no("tiles for fewer than 3/4 of the card");
-  if (tensor_map_encoder() == nullptr) return no("a driver without tensor maps");
-  return true;
+  const char* const reason = why_not_by_tensor_maps(tiles_of(a));
+  return reason == nullptr || no(reason);
 }
 
 cudaError_t launch_concat_conv2d_wgmma(const ConcatConvolutionArguments& arguments,

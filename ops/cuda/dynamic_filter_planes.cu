@@ -220,7 +220,7 @@ Tiling tiling_of(const FilterArguments& a, int vector) {
 }
 
 int64_t shared_bytes(const FilterArguments& a, const Tiling& t) {
-  const int64_t size = a.type == Type::kFloat ? 4 : 2;
+  const int64_t size = size_of(a.type);
   return (t.rows + int64_t{2} * t.largest_reach) * t.pitch * size;
 }
 

@@ -271,14 +271,10 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-int size_of(const FilterArguments& a) {
-  return a.type == Type::kFloat ? 4 : 2;
-}
-
 /// No stages: it does not fit.
 Bands bands_of(const FilterArguments& a) {
   Bands g{};
-  const int size = size_of(a);
+  const int size = size_of(a.type);
   const int64_t part = kUsers * kSteps * (size == 2 ? 2 : 1);
   const int64_t reach =
       int64_t{a.kernel_size / 2} * *std::max_element(a.dilation, a.dilation + a.branches);
@@ -344,14 +340,14 @@ bool can_run_filter_ring(const FilterArguments& a, std::string* why) {
   if (a.kernel_size != 3 && a.kernel_size != 5 && a.kernel_size != 7) {
     return no("kernel size other than 3, 5 and 7");
   }
-  const int64_t chunk = 16 / size_of(a);
+  const int64_t chunk = 16 / size_of(a.type);
   const auto whole = [&](int64_t stride) { return stride % chunk == 0; };
   if (!whole(a.width) || !whole(a.x_stride[0]) || !whole(a.x_stride[1]) || !whole(a.x_stride[2]) ||
       !whole(a.kernel_stride[0]) || !whole(a.kernel_stride[1]) || !whole(a.kernel_stride[2]) ||
       !whole(a.kernel_stride[3]) || !aligned(a.x) || !aligned(a.kernels)) {
     return no("rows of x or kernels are not aligned to 16 bytes");
   }
-  if (size_of(a) == 2 && vector_of(a) != 2) return no("result is not aligned to 4 bytes");
+  if (size_of(a.type) == 2 && vector_of(a) != 2) return no("result is not aligned to 4 bytes");
   if (bands_of(a).stages == 0) return no("reach of the taps exceeds shared memory");
   if (!current_device().is_hopper()) return no("compute capability other than 9.0");
   return true;
@@ -364,10 +360,11 @@ bool filter_ring_pays(const FilterArguments& a, std::string* why) {
   };
   if (a.kernel_size != 7) return no("kernel size other than 7");
   const int64_t taps = int64_t{1} * a.kernel_size * a.kernel_size;
-  if (a.batch * a.branches * a.channels * taps * a.height * a.width * size_of(a) < kLeastBytes) {
+  if (a.batch * a.branches * a.channels * taps * a.height * a.width * size_of(a.type) <
+      kLeastBytes) {
     return no("kernels of less than 64 MB");
   }
-  if (a.width * size_of(a) < kLeastRowBytes) return no("rows of less than 512 bytes");
+  if (a.width * size_of(a.type) < kLeastRowBytes) return no("rows of less than 512 bytes");
   return true;
 }
 

@@ -123,7 +123,7 @@ bool can_run_filter_small(const FilterArguments& a, std::string* why) {
   };
   if (!can_run_filter_planes(a, why)) return false;
   if (a.kernel_size != kK) return no("kernel size other than 3");
-  const int64_t size = a.type == Type::kFloat ? 4 : 2;
+  const int64_t size = size_of(a.type);
   if (a.batch * a.channels * a.branches * a.height * a.width * size > kMostBytes) {
     return no("more than 5 MB of results");
   }

@@ -9,6 +9,11 @@ namespace hdfnet::ops::cuda {
 
 enum class Type : int { kFloat, kDouble, kHalf, kBFloat16 };
 
+/// Bytes of an element, of all types but double.
+inline int size_of(Type type) {
+  return type == Type::kFloat ? 4 : 2;
+}
+
 /// Branches that one launch takes; the host splits calls with more.
 inline constexpr int kMaxBranches = 32;
 

@@ -238,13 +238,8 @@ bool can_run_pointwise_add_wgmma(const PointwiseAddArguments& a, std::string* wh
     return no("an operand is not aligned");
   }
   if (a.pixels > (int64_t{1} << 30)) return no("more than 2^30 pixels");
-  const DeviceFacts device = current_device();
-  if (!device.is_hopper()) return no("compute capability other than 9.0");
-  if (tiles_of(a) * (a.outputs / kOutputs) * 4 < device.processors * 3) {
-    return no("tiles for fewer than 3/4 of the card");
-  }
-  if (tensor_map_encoder() == nullptr) return no("a driver without tensor maps");
-  return true;
+  const char* const reason = why_not_by_tensor_maps(tiles_of(a) * (a.outputs / kOutputs));
+  return reason == nullptr || no(reason);
 }
 
 cudaError_t launch_pointwise_add_wgmma(const PointwiseAddArguments& arguments,

@@ -4,6 +4,7 @@
 
 #include <cudaTypedefs.h>
 
+#include "cuda/device_facts.h"
 #include "cuda/filter_arguments.h"
 
 namespace hdfnet::ops::cuda {
@@ -25,6 +26,15 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
                : nullptr;
   }();
   return function;
+}
+
+/// Why a kernel of compute capability 9.0 that reads through tensor maps, with so many tiles for
+/// its blocks, is not to run on the current device; null where it is.
+inline const char* why_not_by_tensor_maps(int64_t tiles) {
+  const DeviceFacts device = current_device();
+  if (!device.is_hopper()) return "compute capability other than 9.0";
+  if (tiles * 4 < device.processors * 3) return "tiles for fewer than 3/4 of the card";
+  return tensor_map_encoder() == nullptr ? "a driver without tensor maps" : nullptr;
 }
 
 /// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that
