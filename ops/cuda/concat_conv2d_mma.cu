@@ -20,6 +20,7 @@
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/device_facts.h"
 #include "cuda/scalar.cuh"
+#include "cuda/shared_limit.h"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -245,11 +246,8 @@ template <typename T, int kTaps, int kOutputs, int kRows, bool kHead>
 cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
   using S = Shape<kTaps, kOutputs, kRows>;
   const auto kernel = &concat_conv2d_mma<T, kTaps, kOutputs, kRows, kHead>;
-  if constexpr (S::kSharedBytes > 48 * 1024) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
-    if (error != cudaSuccess) return error;
-  }
+  const cudaError_t error = allow_shared_memory(kernel, S::kSharedBytes);
+  if (error != cudaSuccess) return error;
   const int tiles_across = static_cast<int>((a.width + kColumns - 1) / kColumns);
   const int tiles_down = static_cast<int>((a.height + 4 * kRows - 1) / (4 * kRows));
   const int output_blocks = static_cast<int>(a.group_outputs) / kOutputs;

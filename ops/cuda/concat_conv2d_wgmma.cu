@@ -22,6 +22,7 @@
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/device_facts.h"
 #include "cuda/hopper.cuh"
+#include "cuda/shared_limit.h"
 #include "cuda/tensor_map.h"
 #include "cuda/warpgroup_result.cuh"
 
@@ -337,8 +338,7 @@ cudaError_t launch(const ConcatConvolutionArguments& a, cudaStream_t stream) {
 
   TensorMaps maps;
   if (!encode_all(a, kOutputs, &maps)) return cudaErrorInvalidValue;
-  cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const cudaError_t error = allow_shared_memory(kernel, bytes);
   if (error != cudaSuccess) return error;
   const int processors = current_device().processors;
   const int blocks = std::min(plan.tiles, processors);

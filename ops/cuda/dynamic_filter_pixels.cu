@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "cuda/scalar.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -202,11 +203,8 @@ int64_t units_of(const FilterArguments& a) {
 template <typename T, int kK>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   constexpr int kBytes = 2 * kThreads<kK> * kK * kK * 4;
-  if (kBytes > 48 * 1024) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        filter_pixels<T, kK>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    if (error != cudaSuccess) return error;
-  }
+  const cudaError_t error = allow_shared_memory(filter_pixels<T, kK>, kBytes);
+  if (error != cudaSuccess) return error;
   const int64_t units = units_of(a);
   const int64_t all_chunks = (units + kThreads<kK> - 1) / kThreads<kK>;
   const int64_t chunks =

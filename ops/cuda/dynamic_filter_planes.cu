@@ -10,6 +10,7 @@
 // are used once: they pass by the L1. Bytes: (B*K*K + 1 + B) elements a pixel and channel. FLOPs: 2
 // a tap, nothing beside the bytes. Figures against the copy ceiling: ops/README.md.
 #include "cuda/filter_words.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -233,11 +234,9 @@ template <typename T, int kVector, int kK>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const Tiling t = tiling_of(a, kVector);
   const auto bytes = static_cast<size_t>(shared_bytes(a, t));
-  if (bytes > 48 * 1024) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        filter_planes<T, kVector, kK>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedLimit);
-    if (error != cudaSuccess) return error;
-  }
+  const cudaError_t error =
+      allow_shared_memory(filter_planes<T, kVector, kK>, static_cast<int>(bytes));
+  if (error != cudaSuccess) return error;
   filter_planes<T, kVector, kK>
       <<<static_cast<unsigned>(blocks_of(a, t)), kThreads, bytes, stream>>>(
           a, t, Divisor(t.columns / kVector), Divisor(t.pitch / kVector));

@@ -14,6 +14,7 @@
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 #include "cuda/hopper.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -312,8 +313,7 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   DeviceFacts device;
   cudaError_t error = ask(&device);
   if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(filter_ring<T, kVector, kK>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    error = allow_shared_memory(filter_ring<T, kVector, kK>, bytes);
   }
   if (error != cudaSuccess) return error;
   const auto blocks = std::min(g.jobs, static_cast<unsigned>(kBlocks * device.processors));

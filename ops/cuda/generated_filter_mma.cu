@@ -31,6 +31,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -746,9 +747,7 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
     error = cudaDeviceGetAttribute(&shared_of_multiprocessor,
                                    cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
   }
-  if (error == cudaSuccess && bytes > 48 * 1024) {
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  }
+  if (error == cudaSuccess) error = allow_shared_memory(kernel, bytes);
   if (error != cudaSuccess) return error;
   Geometry geometry = geometry_of<T>(a, kForm);
   // As many blocks as the multiprocessors hold at once, each with an equal share of the tiles.

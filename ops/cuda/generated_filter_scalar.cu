@@ -8,6 +8,7 @@
 // is enough. FLOPs: 2*Cy*K*K a result. Bound by shared memory and arithmetic about equally.
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/scalar.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -204,8 +205,7 @@ cudaError_t launch_generated_filter_scalar(const GeneratedFilterArguments& a, cu
     if (pixel_blocks * a.batch > 0x7fffffff || channel_blocks > 65535) {
       return cudaErrorInvalidConfiguration;
     }
-    const cudaError_t error = cudaFuncSetAttribute(
-        generated_filter_scalar<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    const cudaError_t error = allow_shared_memory(generated_filter_scalar<T>, kBytes);
     if (error != cudaSuccess) return error;
     generated_filter_scalar<T>
         <<<dim3(static_cast<unsigned>(pixel_blocks * a.batch), static_cast<unsigned>(a.branches),

@@ -17,6 +17,7 @@
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
 #include "cuda/hopper.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -364,7 +365,7 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   DeviceFacts device;
   cudaError_t error = ask(&device);
   if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    error = allow_shared_memory(kernel, bytes);
   }
   if (error != cudaSuccess) return error;
   Geometry geometry{};

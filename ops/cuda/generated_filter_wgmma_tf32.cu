@@ -15,6 +15,7 @@
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
 #include "cuda/hopper.cuh"
+#include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -297,8 +298,7 @@ cudaError_t launch_generated_filter_wgmma_tf32(const GeneratedFilterArguments& a
   DeviceFacts device;
   cudaError_t error = ask(&device);
   if (error == cudaSuccess) {
-    error = cudaFuncSetAttribute(generated_filter_wgmma_tf32,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    error = allow_shared_memory(generated_filter_wgmma_tf32, bytes);
   }
   if (error != cudaSuccess) return error;
   Geometry geometry{};

@@ -16,6 +16,7 @@
 #include "cuda/conv2d_add_arguments.h"
 #include "cuda/device_facts.h"
 #include "cuda/hopper.cuh"
+#include "cuda/shared_limit.h"
 #include "cuda/tensor_map.h"
 #include "cuda/warpgroup_result.cuh"
 
@@ -209,8 +210,7 @@ cudaError_t launch(const PointwiseAddArguments& a, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   }
   const auto kernel = &pointwise_add_wgmma<T>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const cudaError_t error = allow_shared_memory(kernel, bytes);
   if (error != cudaSuccess) return error;
   const int most = std::max(1, current_device().processors / plan.output_blocks);
   const int blocks = plan.output_blocks * std::min(most, plan.tiles);

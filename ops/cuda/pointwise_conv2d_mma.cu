@@ -15,6 +15,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/eight_outputs.cuh"
 #include "cuda/scalar.cuh"
+#include "cuda/shared_limit.h"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -159,8 +160,7 @@ cudaError_t launch(const ConcatConvolutionArguments& a, int processors, cudaStre
   const int slabs = static_cast<int>(a.group_inputs) / kSlab;
   const int bytes = shared_bytes(kFragments, kOutputs, slabs);
   const auto kernel = &pointwise_conv2d_mma<T, kOutputs, kFragments>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  const cudaError_t error = allow_shared_memory(kernel, bytes);
   if (error != cudaSuccess) return error;
   const int64_t pixels = a.batch * a.height * a.width;
   constexpr int kPixels = kFragments * kFragmentPixels;

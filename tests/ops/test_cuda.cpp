@@ -8,11 +8,15 @@
 
 #include <limits>
 #include <map>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/concat_conv2d_arguments.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/stem_conv2d_arguments.h"
+#include "hdfnet/ops/convolution.h"
 #include "hdfnet/ops/dynamic_filter.h"
 #include "hdfnet/ops/generated_dynamic_filter.h"
 #include "support.h"
@@ -46,6 +50,38 @@ TEST_F(Cuda, RunsOnTheCurrentStream) {
   }
   stream.synchronize();
   EXPECT_LT(error_of(result, exact).largest, 0.05);
+}
+
+// The limit of shared memory belongs to a kernel: threads that launch it with more and with less
+// must not take it from each other.
+TEST_F(Cuda, ThreadsLaunchOneKernelWithMoreAndLessSharedMemory) {
+  constexpr int kThreads = 4;
+  std::vector<at::Tensor> results(kThreads), expected;
+  std::vector<std::string> faults(kThreads);
+  const auto call = [](int thread) {
+    const int64_t channels = thread % 2 == 0 ? 512 : 256;
+    const auto options = kHalfOnGpu;
+    const at::Tensor x =
+        at::full({1, channels, 20, 20}, 0.25, options).to(at::MemoryFormat::ChannelsLast);
+    const at::Tensor weight = at::full({64, channels, 1, 1}, 1.0 / 128, options);
+    return ops::concat_conv2d({x}, weight, std::nullopt, 1, false);
+  };
+  for (int t = 0; t < kThreads; ++t) expected.push_back(call(t).cpu());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        for (int i = 0; i < 5000; ++i) results[t] = call(t);
+      } catch (const std::exception& error) {
+        faults[t] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < kThreads; ++t) {
+    ASSERT_EQ(faults[t], "");
+    EXPECT_TRUE(at::equal(results[t].cpu(), expected[t]));
+  }
 }
 
 // Small calls begin before the one before them has ended, but read its result, and write to memory

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace hdfnet::ops::cuda {
+
+/// Lets `kernel` be launched with `bytes` of dynamic shared memory on the current device. The limit
+/// belongs to the kernel and not to a launch, and another thread may be about to launch it with
+/// more: so it only ever rises.
+cudaError_t allow_shared_memory(const void* kernel, int bytes);
+
+template <typename... Parameters>
+cudaError_t allow_shared_memory(void (*kernel)(Parameters...), int bytes) {
+  return allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
+}
+
+}  // namespace hdfnet::ops::cuda
