@@ -13,6 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "own_stream.h"
+
 namespace hdfnet {
 namespace {
 
@@ -36,6 +38,8 @@ struct Shape {
 struct GraphCache::Impl {
   at::Device device = at::kCPU;
   Forward forward;
+  /// One for all captures: cuBLAS keeps memory for each stream that it has seen.
+  std::optional<OwnStream> capture_stream;
   std::mutex mutex;
   std::list<Shape> shapes;  ///< the last used one first
   at::cuda::MempoolId_t pool;
@@ -64,8 +68,8 @@ struct GraphCache::Impl {
     const auto options = at::TensorOptions(device).dtype(at::kFloat);
     shape.rgb = at::zeros(shape.sizes, options);
     shape.depth = at::zeros(like_depth.sizes(), options);
-    const c10::cuda::CUDAStream stream =
-        c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index());
+    if (!capture_stream) capture_stream.emplace(device);
+    const c10::cuda::CUDAStream stream(capture_stream->stream());
     // The buffers are filled on the current stream, and the pool's memory may still be in use
     // there.
     c10::Event ready(at::kCUDA);

@@ -1,5 +1,9 @@
 #include "side_stream.h"
 
+#ifdef HDFNET_WITH_CUDA
+#include "own_stream.h"
+#endif
+
 #include <ATen/ops/record_stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -11,17 +15,13 @@ namespace hdfnet {
 
 namespace {
 
+#ifdef HDFNET_WITH_CUDA
 // The same one for all passes of a thread: memory that was freed on it is used again on it alone.
 c10::Stream side_stream_of_thread(c10::Device device, int number) {
-  thread_local std::map<std::pair<c10::DeviceIndex, int>, c10::Stream> streams;
-  const std::pair key(device.index(), number);
-  auto found = streams.find(key);
-  if (found == streams.end()) {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    found = streams.emplace(key, guard.getStreamFromGlobalPool(device)).first;
-  }
-  return found->second;
+  thread_local std::map<std::pair<c10::DeviceIndex, int>, OwnStream> streams;
+  return streams.try_emplace({device.index(), number}, device).first->second.stream();
 }
+#endif
 
 // What `stream` is given from now on waits for what `other` has been given so far.
 void wait(c10::Stream stream, c10::Stream other) {
@@ -32,8 +32,12 @@ void wait(c10::Stream stream, c10::Stream other) {
 
 }  // namespace
 
-SideStream::SideStream(c10::Device device, bool wanted, int number) : device_(device) {
+SideStream::SideStream(c10::Device device, [[maybe_unused]] bool wanted,
+                       [[maybe_unused]] int number)
+    : device_(device) {
+#ifdef HDFNET_WITH_CUDA
   if (wanted && device.is_cuda()) stream_ = side_stream_of_thread(device, number);
+#endif
 }
 
 SideStream::~SideStream() {
