@@ -23,7 +23,8 @@ class WaitAtEnd {
   const at::Device device_;
 };
 
-/// `count` floats; the tensor that owns them lives as long as they are used.
+/// `count` floats; the tensor that owns them lives as long as they are used. Page-locked memory of
+/// that size takes the driver some time: ask for much at once.
 std::shared_ptr<float[]> host_floats(std::size_t count, bool page_locked);
 
 /// A page-locked tensor of the shape and type of one on a device.

@@ -23,6 +23,7 @@
 #include "hdfnet/ops/library.h"
 #include "hdfnet/parameters.h"
 #include "host_memory.h"
+#include "run/slabs.h"
 #include "text/memory_missing.h"
 
 #ifdef HDFNET_WITH_CUDA
@@ -39,6 +40,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Below that the copies take less time than going from stream to stream.
 constexpr int kLeastImagesForCopyStreams = 8;
+
+/// Page-locked memory is asked for in 64 MiB at most.
+constexpr std::size_t kLargestSlab = std::size_t{16} << 20;  // floats
 
 hdfnet::Precision model_precision(Precision precision) {
   switch (precision) {
@@ -268,7 +272,12 @@ Ceilings find_ceilings(at::Device device, at::ScalarType type, bool allow_tf32) 
 class TorchNetwork final : public Network {
  public:
   TorchNetwork(const Parameters& parameters, const EngineOptions& options, int threads)
-      : engine_(parameters, options), copy_streams_(engine_.device()), threads_(threads) {
+      : engine_(parameters, options),
+        copy_streams_(engine_.device()),
+        host_memory_([gpu = engine_.device().is_cuda()](
+                         std::size_t count) { return host_floats(count, gpu); },
+                     kLargestSlab),
+        threads_(threads) {
     const bool gpu = engine_.device().is_cuda();
     const CudaDevice driver = gpu ? cuda_device(engine_.device().index()) : CudaDevice{};
     info_.device = engine_.device().str();
@@ -282,7 +291,7 @@ class TorchNetwork final : public Network {
   const NetworkInfo& info() const override { return info_; }
 
   std::shared_ptr<float[]> allocate(std::size_t count) const override {
-    return translated([&] { return host_floats(count, engine_.device().is_cuda()); });
+    return translated([&] { return host_memory_.piece(count); });
   }
 
   /// A plain one and one that is captured, on a GPU.
@@ -400,6 +409,7 @@ class TorchNetwork final : public Network {
 
   Engine engine_;
   CopyStreams copy_streams_;
+  mutable Slabs host_memory_;
   const int threads_;
   NetworkInfo info_;
 };

@@ -70,11 +70,20 @@ std::size_t left_in_groups(const fs::path& root, const GroupFiles& files, const 
 }  // namespace
 
 std::shared_ptr<float[]> ordinary_memory(std::size_t count) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
   const std::size_t bytes = std::max<std::size_t>(count, 1) * sizeof(float);
-  void* const begin = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (begin == MAP_FAILED) throw std::bad_alloc();
-  return {static_cast<float*>(begin), [bytes](float* memory) { ::munmap(memory, bytes); }};
+  const std::size_t mapped = bytes + (bytes >= kHugePage ? kHugePage : 0);
+  if (mapped < bytes) throw std::bad_alloc();
+  void* const memory =
+      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  void* begin = memory;
+  if (std::size_t space = mapped; bytes >= kHugePage) {
+    std::align(kHugePage, bytes, begin, space);
+    // 512 times fewer faults at its first use. Where there are no huge pages, it does without.
+    ::madvise(begin, bytes, MADV_HUGEPAGE);
+  }
+  return {static_cast<float*>(begin), [memory, mapped](float*) { ::munmap(memory, mapped); }};
 }
 
 std::size_t available_memory(const fs::path& root) {

@@ -8,6 +8,7 @@
 #include "run/ordered_results.h"
 #include "run/ordinary_memory.h"
 #include "run/scheduler.h"
+#include "run/slabs.h"
 
 namespace hdfnet::app {
 namespace {
@@ -18,6 +19,13 @@ constexpr std::size_t kBatchesToWarmUpFor = 4;
 
 /// Half a second of reading pairs of 640x480.
 constexpr std::size_t kPairsAheadForEachWorker = 48;
+
+/// Memory for reading ahead is asked for in 32 MiB: a system call, and the faults at its first use,
+/// hold up the driver that sets up the device.
+constexpr std::size_t kLargestSlab = std::size_t{8} << 20;  // floats
+
+/// So many workers of which one can wait for each network that warms up.
+constexpr int kWorkersForEachWarmingUp = 8;
 
 /// Runs `step` and turns an exception into the pair's failure.
 template <class Step>
@@ -77,8 +85,19 @@ class Run {
             settings.read_ahead / pairs_ahead};
   }
 
+  /// A network that warms up needs a core, too: with all of them reading it takes longer, and
+  /// everything waits for it.
+  bool waits_for_networks(int worker) const {
+    int warming_up = 0;
+    for (RobustNetwork* network : parts_.networks) {
+      if (needs_warming_up(*network)) ++warming_up;
+    }
+    return worker < std::min(warming_up, settings_.workers / kWorkersForEachWarmingUp);
+  }
+
   void worker_thread(int index) {
     const std::string lane = "worker " + std::to_string(index);
+    if (waits_for_networks(index)) scheduler_.wait_for_a_network();
     while (const std::optional<Scheduler::Task> task = scheduler_.next_task()) {
       Slot& slot = task->batch->slots[task->slot];
       if (task->kind == Scheduler::Task::Kind::load) {
@@ -102,7 +121,7 @@ class Run {
     slot.job = &jobs_[batch.first + index];
     attempt(slot, [&] {
       const auto allocate = [this, &batch](std::size_t count) {
-        return batch.further ? ordinary_memory(count) : host_memory(count);
+        return batch.further ? ahead_.piece(count) : host_memory(count);
       };
       const Planes planes =
           batch.input(index, settings_.height, settings_.width, all_take_pictures_, allocate);
@@ -129,10 +148,14 @@ class Run {
     return jobs_.size() / parts_.networks.size() / settings_.batch >= kBatchesToWarmUpFor;
   }
 
+  bool needs_warming_up(RobustNetwork& network) const {
+    return network.network().passes_to_warm_up() > 0 && has_many_batches();
+  }
+
   /// While the workers read the first batches.
   void warm_up(int index) {
     RobustNetwork& network = *parts_.networks[index];
-    if (network.network().passes_to_warm_up() == 0 || !has_many_batches()) return;
+    if (!needs_warming_up(network)) return;
     if (scheduler_.stopping()) return;
     StageTimer timer(parts_.clock, lane_of(index), Stage::warm_up,
                      "batch of " + std::to_string(settings_.batch));
@@ -258,6 +281,7 @@ class Run {
   OrderedResults results_;
   const std::vector<Job>& jobs_;
   const bool all_take_pictures_;
+  Slabs ahead_{ordinary_memory, kLargestSlab};
 };
 
 }  // namespace

@@ -77,6 +77,11 @@ Scheduler::Task Scheduler::load_task() {
   return {Task::Kind::load, batch, batch->given++};
 }
 
+void Scheduler::wait_for_a_network() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return network_is_ready_ || stopping_locked(); });
+}
+
 std::optional<Scheduler::Task> Scheduler::next_task() {
   std::unique_lock lock(mutex_);
   while (true) {

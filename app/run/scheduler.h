@@ -52,6 +52,9 @@ class Scheduler {
 
   Scheduler(std::size_t jobs, Limits limits, std::function<bool()> interrupted);
 
+  /// Waits until the first batch is through a network, or no new pair is read any more.
+  void wait_for_a_network();
+
   /// For workers: waits for something to do; nothing when the run is over.
   std::optional<Task> next_task();
   void loaded(Batch& batch, std::size_t bytes);  ///< a load task is done; what the pair holds

@@ -25,8 +25,11 @@ std::optional<LevelMap> finished_on_device(cv::Size picture, const MapStyle& sty
 }
 
 unsigned char* Staging::memory(std::size_t bytes) {
-  const std::size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
+  std::size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
   if (capacity_ < floats) {
+    // Half as much again: in a folder in the order of its pictures' sizes what the smaller ones
+    // took of a slab stays less than what there is.
+    floats = std::max(floats, capacity_ + capacity_ / 2);
     memory_.reset();  // before more is taken
     capacity_ = 0;
     memory_ = allocate_(floats);

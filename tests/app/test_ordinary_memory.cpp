@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
 #include <string>
 
 #include "run/ordinary_memory.h"
@@ -84,6 +87,16 @@ TEST(OrdinaryMemory, CanBeWrittenToItsEnd) {
   memory[100000] = 2;
   EXPECT_EQ(memory[0] + memory[100000] + memory[50000], 3);
   EXPECT_NE(ordinary_memory(0), nullptr);
+}
+
+TEST(OrdinaryMemory, MuchOfItBeginsWhereAHugePageCan) {
+  for (const std::size_t count : {std::size_t{1} << 19, (std::size_t{3} << 20) + 1}) {
+    const std::shared_ptr<float[]> memory = ordinary_memory(count);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % (2 << 20), 0U);
+    memory[0] = 1;
+    memory[count - 1] = 2;
+    EXPECT_EQ(memory[0] + memory[count - 1] + memory[count / 2], 3);
+  }
 }
 
 TEST(OrdinaryMemory, SaysWhenThereIsNone) {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "pipeline_test.h"
@@ -94,6 +95,63 @@ TEST_F(ReadAhead, AlsoWhileTheNetworkWarmsUp) {
   provider.behaviour.passes_to_warm_up = 2;
   settings.read_ahead = 25 * MiB;
   EXPECT_EQ(read_during_first_pass(24), 24);
+}
+
+/// The threads that read while a network warms up, and until its first batch is computed.
+class WarmingUp : public ReadAhead {
+ protected:
+  std::size_t readers_before_the_first_result(int workers) {
+    settings.workers = workers;
+    settings.read_ahead = 100 * MiB;
+    provider.behaviour.passes_to_warm_up = 1;
+    std::set<std::thread::id> readers;
+    std::atomic<int> calls{0};
+    io.before_load = [&](const Job&) {
+      const std::lock_guard lock(io.mutex);
+      if (calls < 2) readers.insert(std::this_thread::get_id());
+      all_readers.insert(std::this_thread::get_id());
+    };
+    io.load_time = std::chrono::microseconds(200);
+    provider.behaviour.before_forward = [&](int) {
+      if (calls == 0) read_after_waiting_for(60);
+      ++calls;
+    };
+    run(300);
+    EXPECT_EQ(with(Status::written).size(), 300U);
+    return readers.size();
+  }
+
+  std::set<std::thread::id> all_readers;
+};
+
+TEST_F(WarmingUp, ANetworkHasACoreOfManyForItself) {
+  EXPECT_EQ(readers_before_the_first_result(8), 7U);
+  EXPECT_EQ(all_readers.size(), 8U);
+}
+
+TEST_F(WarmingUp, OfFewWorkersNoneWaits) {
+  EXPECT_EQ(readers_before_the_first_result(4), 4U);
+}
+
+TEST_F(WarmingUp, TwoNetworksHaveTwoOfSixteen) {
+  network_count = 2;
+  EXPECT_EQ(readers_before_the_first_result(16), 14U);
+  EXPECT_EQ(all_readers.size(), 16U);
+}
+
+TEST_F(WarmingUp, AWorkerThatWaitsEndsWithAnInterruptedRun) {
+  settings.workers = 8;
+  provider.behaviour.passes_to_warm_up = 1;
+  settings.read_ahead = 25 * MiB;
+  std::atomic<bool> interrupted{false};
+  settings.interrupted = [&] { return interrupted.load(); };
+  provider.behaviour.before_forward = [&](int) {
+    read_after_waiting_for(24);
+    interrupted = true;
+  };
+  run(300);
+  expect_all_in_order(300);
+  EXPECT_GT(with(Status::not_done).size(), 200U);
 }
 
 TEST_F(ReadAhead, EndsAtTheLastPair) {
