@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       start_barrier(full + i, 1);
-      start_barrier(empty + i, users / 32);
+      start_barrier(empty + i, users);
     }
     publish_barriers();
   }
@@ -156,8 +156,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     float all = 0;
 #pragma unroll
     for (int v = 0; v < kVector; ++v) all += sum[v];
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive_after(empty + stage, all, walk.order);
+    arrive_after(empty + stage, all, walk.order);
     advance();
     if (inside) {
       T* const to = out + static_cast<int64_t>(pixel) * a.out_stride[3];

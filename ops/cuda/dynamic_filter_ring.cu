@@ -7,8 +7,9 @@
 // kernel row of some pixels at a time, into a ring. Eight warps use them: two neighbouring pixels a
 // lane in two-byte types, one in float. Taps are in flight up to the ring's size at all times,
 // whatever the warps do, and cost one instruction to read. Bands are low: the blocks that run at
-// the same time then read whole planes of taps within a short time, as the memory likes it. Bytes
-// and FLOPs: as dynamic_filter_planes.cu. Figures: ops/README.md.
+// the same time then read whole planes of taps within a short time, as the memory likes it. Every
+// thread gives back by itself what it has read: one for its warp would do on the device, but
+// racecheck could not see it. Bytes and FLOPs: as dynamic_filter_planes.cu. Figures: ops/README.md.
 #include <algorithm>
 
 #include "cuda/early_launch.cuh"
@@ -92,11 +93,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (threadIdx.x == 0) {
     for (int i = 0; i < bands.stages; ++i) {
       start_barrier(full + i, 1);
-      start_barrier(empty + i, kUsers / 32);
+      start_barrier(empty + i, kUsers);
     }
     for (int i = 0; i < 2; ++i) {
       start_barrier(tile_full + i, 1);
-      start_barrier(tile_empty + i, kUsers / 32);
+      start_barrier(tile_empty + i, kUsers);
     }
     publish_barriers();
   }
@@ -230,8 +231,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 #pragma unroll
           for (int v = 0; v < kVector; ++v) all += row_sum[s][v];
         }
-        __syncwarp();
-        if (lane == 0) arrive_after(empty + stage.index, all, bands.order);
+        arrive_after(empty + stage.index, all, bands.order);
         stage.advance(bands.stages);
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
@@ -262,8 +262,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
         run(band, b, std::false_type());
       }
     }
-    __syncwarp();
-    if (lane == 0) arrive(tile_empty + tile.index);
+    arrive(tile_empty + tile.index);
     tile.advance(2);
   }
 }
@@ -358,7 +357,6 @@ bool filter_ring_pays(const FilterArguments& a, std::string* why) {
     if (why != nullptr) *why = reason;
     return false;
   };
-  if (a.kernel_size != 7) return no("kernel size other than 7");
   const int64_t taps = int64_t{1} * a.kernel_size * a.kernel_size;
   if (a.batch * a.branches * a.channels * taps * a.height * a.width * size_of(a.type) <
       kLeastBytes) {

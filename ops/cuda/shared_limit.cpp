@@ -7,8 +7,6 @@
 namespace hdfnet::ops::cuda {
 namespace {
 
-constexpr int kAlwaysAllowed = 48 * 1024;
-
 struct Limits {
   std::mutex mutex;
   std::map<std::pair<int, const void*>, int> bytes;  ///< by device and kernel
@@ -17,7 +15,6 @@ struct Limits {
 }  // namespace
 
 cudaError_t allow_shared_memory(const void* kernel, int bytes) {
-  if (bytes <= kAlwaysAllowed) return cudaSuccess;
   static auto* const limits = new Limits;  // for ever: threads may outlive static objects
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
