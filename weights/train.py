@@ -4,7 +4,8 @@
 
 PACK holds nlpr/{rgb,depth,mask}, nlpr.csv and sod/{rgb,mask}. The learning-rate schedule follows
 the clock, not the step count: a run of any length ends annealed. With --maps, the images whose
-masks come from the RGB network also teach an earlier network's maps (see teach.py). With --state
+masks come from the RGB network also teach an earlier network's maps (see teach.py). With --teacher,
+another network answers every view as well (see refine.py). With --state
 the whole training state is kept in a file, and a run cut into slices (--slice-minutes) goes on
 where the last stopped. OUT gets the archive, cut into parts of --part-mib, metrics.json,
 curves.json, the validation images' logits (maps.npz) and a sheet of their maps.
@@ -43,6 +44,7 @@ import hdfnet  # noqa: E402
 import imagenet  # noqa: E402
 import losses  # noqa: E402
 import metrics  # noqa: E402
+import u2net  # noqa: E402
 
 STORED_SIZE = 352
 VALIDATION_IMAGES = 80
@@ -56,6 +58,15 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument("--features", type=Path, help="ImageNet VGG16 features (see imagenet.py)")
     parser.add_argument("--start", type=Path, help="start from this archive instead")
     parser.add_argument("--maps", type=Path, help="an earlier network's maps (see teach.py)")
+    parser.add_argument("--teacher", type=Path, help="a network that teaches (see refine.py)")
+    parser.add_argument(
+        "--teacher-shares",
+        type=float,
+        nargs=3,
+        default=(0.6, 0.3, 0.3),
+        metavar=("TRAIN", "LABELLED", "SOD"),
+        help="its answers' share of the targets in the views of each source",
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=8.0, help="length of the whole schedule")
     parser.add_argument("--slice-minutes", type=float, help="stop after this long; needs --state")
@@ -90,9 +101,15 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         "--freeze", action="store_true", help="keep the encoders and all BatchNorm statistics"
     )
     parser.add_argument(
+        "--sharpen",
+        type=float,
+        default=1.0,
+        help="factor of the logits at the end, which takes back how soft the teachers' answers are",
+    )
+    parser.add_argument(
         "--bias-shift",
         type=float,
-        help="added to the classifier's bias at the end; default: what validation likes best",
+        help="added to the classifier's bias after that; default: what validation likes best",
     )
     parser.add_argument("--depth-blind", action="store_true", help="never show any depth")
     parser.add_argument("--evaluations", type=int, default=8)
@@ -397,6 +414,23 @@ def overlap(maps: Tensor, masks: Tensor) -> Tensor:
     return both / ((maps + masks).sum((1, 2, 3)) - both + 1)
 
 
+def taught(targets: Tensor, answers: Tensor, shares: Tensor, offset: Tensor) -> Tensor:
+    """The targets (N,1,S,S) with the teacher's answers in them, as many as `shares` (N,) says.
+
+    None where `offset` (N,) bool says that a mask of another origin comes with the offsets of that
+    origin: these learn how such masks differ.
+    """
+    share = torch.where(offset, torch.zeros_like(shares), shares)
+    return targets + (answers - targets) * share.reshape(-1, 1, 1, 1)
+
+
+@torch.no_grad()
+def sharpen(model: nn.Module, factor: float) -> None:
+    """Multiplies the network's logits."""
+    model.classifier.weight.mul_(factor)
+    model.classifier.bias.mul_(factor)
+
+
 def adoption(maps: Tensor, masks: Tensor) -> Tuple[Tensor, Tensor]:
     """What the network is to answer where a mask of another origin is all there is.
 
@@ -493,7 +527,7 @@ def steady_kernels():  # noqa: ANN201
     )
 
 
-def _decided(mask: Tensor) -> Tensor:
+def decided(mask: Tensor) -> Tensor:
     """A mask in 0..1 with its wavering edges made steeper."""
     return ((mask - 0.5) * 2 + 0.5).clamp(0, 1)
 
@@ -521,6 +555,8 @@ class Run:
         self.origin = self._origins()
         # How likely an image is to come with its delivered mask and the offsets of its origin.
         self.delivered_share = torch.tensor([1.0, 1.0, 0.5], device=self.device)[self.origin]
+        self.teacher = self._read_teacher()
+        self.teacher_share = self._teacher_shares()
         self.earlier_maps: Optional[Tensor] = None
         if options.maps:
             self.earlier_maps = self._read_maps()
@@ -556,6 +592,18 @@ class Run:
         number = {source: i + 1 for i, source in enumerate(SourceOffsets.ORIGINS)}
         found = [number.get(source, 0) for source in self.images.source]
         return torch.tensor(found, device=self.device)
+
+    def _read_teacher(self) -> Optional[nn.Module]:
+        if not self.options.teacher:
+            return None
+        teacher = u2net.load(self.options.teacher).eval().requires_grad_(False)
+        return teacher.to(self.device, memory_format=torch.channels_last)
+
+    def _teacher_shares(self) -> Tensor:
+        """(M,) the share of the teacher's answers in each image's targets."""
+        shares = dict(zip(SOURCES, self.options.teacher_shares))
+        shares["validation"] = shares["labelled"]
+        return torch.tensor([shares[s] for s in self.images.source], device=self.device)
 
     def _read_maps(self) -> Tensor:
         """The earlier network's maps of the `train` images, in their order, as 8-bit planes."""
@@ -632,6 +680,11 @@ class Run:
             depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
         rgb = rgb.contiguous(memory_format=torch.channels_last)
         self.offsets.origin = self.origin[index] * delivered
+        if self.teacher is not None:
+            with torch.no_grad(), self.autocast():
+                answers = self.teacher.logits(rgb, depth).float().sigmoid()
+            shares = self.teacher_share[index]
+            target = taught(target, answers, shares, self.offsets.origin > 0)
         with self.autocast():
             logits = self.model.logits(rgb, depth)
         self.offsets.origin = None
@@ -654,7 +707,7 @@ class Run:
         index = self.images.of("train")
         full = initial_chances(self.images, self.options.shares)
         for part, some in zip(index.split(80), maps.split(80)):
-            masks = _decided(self.images.pack.mask[part].float() / 255)
+            masks = decided(self.images.pack.mask[part].float() / 255)
             targets, weights = adoption(some.float() / 255, masks)
             self.images.pack.adopted[part] = (targets * 255).round().to(torch.uint8)
             self.chances[part] = full[part] * weights
@@ -792,6 +845,7 @@ class Run:
         report.update(candidates=results, chosen=chosen, float32=results[chosen])
         state = candidates[chosen]
         final.load_state_dict(state)
+        sharpen(final, options.sharpen)
         shift = options.bias_shift
         if shift is None:
             shift = level_bias(final, images, options.size, blind)

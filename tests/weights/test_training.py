@@ -27,8 +27,10 @@ import imagenet  # noqa: E402
 import losses  # noqa: E402
 import metrics  # noqa: E402
 import plot_curves  # noqa: E402
+import refine  # noqa: E402
 import teach  # noqa: E402
 import train  # noqa: E402
+import u2net  # noqa: E402
 
 
 # What PySODMetrics 1.6.2 gives for a ramp over the columns against a rectangle.
@@ -416,6 +418,124 @@ class AllLabelled(unittest.TestCase):
         for seen in (False, True):
             drawn = plot_curves.draw([{**entry, "seen_in_training": seen}])
             self.assertEqual("which also trained" in drawn, seen)
+
+    def test_curves_of_several_runs_are_told_apart(self) -> None:
+        first = [{"step": 1, "max_f": 0.8, "mae": 0.1, "loss": 1.0}]
+        second = [{"step": 2, "max_f": 0.9, "mae": 0.05}]  # its loss is not known
+        drawn = plot_curves.draw({"one": first, "two": second})
+        self.assertIn(">one</text>", drawn)
+        self.assertIn(">two</text>", drawn)
+        self.assertEqual(drawn.count("<polyline"), 6)
+        self.assertEqual(drawn.count("<circle"), 5)
+        with self.assertRaisesRegex(ValueError, "at most 4 runs, found 5"):
+            plot_curves.draw({str(i): first for i in range(5)})
+
+
+class Teacher(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        torch.manual_seed(3)
+        cls.model = u2net.U2Net().eval()
+        cls.rgb, cls.depth = torch.randn(2, 3, 50, 70), torch.rand(2, 1, 50, 70)
+
+    def test_it_has_the_parameters_of_the_published_network(self) -> None:
+        of_depth = self.model.depth_entry.weight.numel()
+        count = sum(p.numel() for p in self.model.parameters()) - of_depth
+        self.assertEqual(count, 43_981_069)  # 44,009,869 with the BatchNorm that is folded in
+        self.assertEqual(len(u2net.convolutions_in_order(self.model)), 119)
+
+    def test_any_size_gives_a_map_and_six_side_outputs(self) -> None:
+        with torch.no_grad():
+            logits = self.model.all_logits(self.rgb, self.depth)
+            found = self.model(self.rgb, self.depth)
+        self.assertEqual([tuple(x.shape) for x in logits], [(2, 1, 50, 70)] * 7)
+        torch.testing.assert_close(found, logits[0].sigmoid())
+
+    def test_depth_counts_once_it_is_trained(self) -> None:
+        with torch.no_grad():
+            before = self.model(self.rgb, self.depth)
+            torch.testing.assert_close(self.model(self.rgb, 1 - self.depth), before)
+            self.model.depth_entry.weight.fill_(0.1)
+            moved = self.model(self.rgb, 1 - self.depth)
+            self.model.depth_entry.weight.zero_()
+        self.assertGreater(float((moved - before).abs().max()), 0)
+
+    def test_it_is_stored_in_float16_and_read_again(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "teacher.npz"
+            u2net.store(self.model.state_dict(), path)
+            again = u2net.load(path).state_dict()
+        for name, tensor in self.model.state_dict().items():
+            torch.testing.assert_close(again[name], tensor.half().float())
+
+    def test_parameters_are_told_by_their_order(self) -> None:
+        state = self.model.state_dict()
+        given = [
+            (state[f"{name}.weight"].numpy(), state[f"{name}.bias"].numpy())
+            for name in u2net.convolutions_in_order(self.model)
+        ]
+        found = u2net.state_of(given)
+        self.assertEqual(set(found), set(state) - {"depth_entry.weight"})
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, state[name].numpy())
+        with self.assertRaisesRegex(ValueError, "expected 119 convolutions, found 118"):
+            u2net.state_of(given[:-1])
+        with self.assertRaisesRegex(ValueError, "stage1.rebnconvin.conv_s1: expected"):
+            u2net.state_of([given[1], given[0], *given[2:]])
+
+    def test_what_it_answers_is_mixed_into_the_targets(self) -> None:
+        targets, answers = torch.zeros(3, 1, 2, 2), torch.ones(3, 1, 2, 2)
+        shares = torch.tensor([0.6, 0.3, 0.6])
+        found = train.taught(targets, answers, shares, torch.tensor([False, False, True]))
+        torch.testing.assert_close(found[:, 0, 0, 0], torch.tensor([0.6, 0.3, 0.0]))
+
+    def test_sharper_logits_are_a_multiple(self) -> None:
+        model = hdfnet.build("vgg16").eval()
+        rgb, depth = torch.randn(1, 3, 32, 32), torch.rand(1, 1, 32, 32)
+        with torch.no_grad():
+            before = model.logits(rgb, depth)
+            train.sharpen(model, 1.5)
+            torch.testing.assert_close(model.logits(rgb, depth), 1.5 * before)
+
+
+class TeacherRun(unittest.TestCase):
+    """refine.py and then train.py --teacher, on a few tiny images."""
+
+    def run_both(self, folder: Path, *more: str) -> Path:
+        pack, start = folder / "pack", folder / "u2net.npz"
+        pack.mkdir()
+        write_tiny_pack(pack)
+        torch.manual_seed(3)
+        u2net.store(u2net.U2Net().state_dict(), start)
+        tiny = f"--data {pack} --size 32 --batch 2 --limit 2".split()
+        refined, out = folder / "refined", folder / "out"
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        taught = f"--start {archive} --maps {refined}/maps --teacher {refined}/teacher.npz"
+        taught += f" --out {out} --minutes 0.03 --part-mib 0 --sharpen 1.5 --bias-shift -1"
+        with mock.patch.object(hdfnet, "dynamic_filter", hdfnet.dynamic_filter):
+            with contextlib.redirect_stdout(io.StringIO()):
+                begin = f"--start {start} --out {refined} --minutes 0.1 --evaluations 2"
+                self.assertEqual(refine.main([*tiny, *begin.split(), *more]), 0)
+                self.assertEqual(train.main([*tiny, *taught.split(), *more]), 0)
+        return refined
+
+    def test_a_network_is_refined_and_teaches(self) -> None:
+        for seen in (False, True):
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                refined = self.run_both(folder, *["--all-labelled"] * seen)
+                report = json.loads((refined / "metrics.json").read_text())
+                self.assertGreater(report["steps"], 0)
+                self.assertIs(report["end"]["seen_in_training"], seen)
+                before = u2net.load(folder / "u2net.npz").state_dict()
+                after = u2net.load(refined / "teacher.npz").state_dict()
+                self.assertGreater(float(after["depth_entry.weight"].abs().max()), 0)
+                self.assertFalse(torch.equal(before["outconv.weight"], after["outconv.weight"]))
+                with np.load(refined / "maps.npz") as maps:
+                    self.assertEqual(len(maps.files), 2)
+                self.assertTrue((folder / "out/hdfnet_vgg16.pt").is_file())
+                options = json.loads((folder / "out/metrics.json").read_text())["options"]
+                self.assertEqual(options["sharpen"], "1.5")
 
 
 class Teaching(unittest.TestCase):
