@@ -47,6 +47,19 @@ class ReadAhead : public test::PipelineTest {
     for (const auto& [job, value] : io.written) EXPECT_EQ(value, static_cast<float>(job));
     return read;
   }
+
+  /// Of 300 jobs, with 24 pairs read.
+  void run_interrupted_in_the_first_pass() {
+    settings.read_ahead = 25 * MiB;
+    std::atomic<bool> interrupted{false};
+    settings.interrupted = [&] { return interrupted.load(); };
+    provider.behaviour.before_forward = [&](int) {
+      read_after_waiting_for(24);
+      interrupted = true;
+    };
+    run(300);
+    expect_all_in_order(300);
+  }
 };
 
 TEST_F(ReadAhead, IsNotDoneUnlessAskedFor) {
@@ -142,15 +155,7 @@ TEST_F(WarmingUp, TwoNetworksHaveTwoOfSixteen) {
 TEST_F(WarmingUp, AWorkerThatWaitsEndsWithAnInterruptedRun) {
   settings.workers = 8;
   provider.behaviour.passes_to_warm_up = 1;
-  settings.read_ahead = 25 * MiB;
-  std::atomic<bool> interrupted{false};
-  settings.interrupted = [&] { return interrupted.load(); };
-  provider.behaviour.before_forward = [&](int) {
-    read_after_waiting_for(24);
-    interrupted = true;
-  };
-  run(300);
-  expect_all_in_order(300);
+  run_interrupted_in_the_first_pass();
   EXPECT_GT(with(Status::not_done).size(), 200U);
 }
 
@@ -215,15 +220,7 @@ TEST_F(ReadAhead, TheDevicesMemoryIsForTheCirculatingBatchesAlone) {
 }
 
 TEST_F(ReadAhead, AnInterruptBeforeTheFirstResultEndsTheRun) {
-  settings.read_ahead = 25 * MiB;
-  std::atomic<bool> interrupted{false};
-  settings.interrupted = [&] { return interrupted.load(); };
-  provider.behaviour.before_forward = [&](int) {
-    read_after_waiting_for(24);
-    interrupted = true;
-  };
-  run(300);
-  expect_all_in_order(300);
+  run_interrupted_in_the_first_pass();
   EXPECT_EQ(io.loaded, 24);
   EXPECT_EQ(with(Status::written), (std::vector<int>{0, 1}));
   EXPECT_EQ(with(Status::not_done).size(), 298U);
