@@ -154,6 +154,25 @@ TEST(Staging, LargeAndThinPicturesAreResizedOnTheHost) {
   EXPECT_EQ(allocations, 1) << "the smaller picture fits in the memory that is there";
 }
 
+TEST(Staging, PicturesThatGrowBitByBitTakeMemoryFewTimes) {
+  Staging staging;
+  std::size_t all = 0;
+  int times = 0;
+  staging.use([&](std::size_t floats) {
+    ++times;
+    all += floats;
+    return std::shared_ptr<float[]>(new float[floats]);
+  });
+  for (int side = 20; side <= 200; ++side) {
+    const cv::Mat rgb(side, side, CV_8UC3, cv::Scalar(1, 2, 3)), depth(side, side, CV_8UC1);
+    staging.put(rgb, depth, {32, 32}, std::nullopt);
+    ASSERT_EQ(staging.pictures().bytes[3 * side * side - 1], 3);
+  }
+  EXPECT_LE(times, 14);
+  EXPECT_LE(all, std::size_t{4} * 200 * 200);  // 40,000 floats are the largest
+  EXPECT_GE(staging.bytes(), std::size_t{4} * 200 * 200);
+}
+
 TEST(Staging, OnlyPlainMapsAreFinishedOnTheDevice) {
   const cv::Size size(640, 480);
   EXPECT_TRUE(finished_on_device(size, {8, Rounding::nearest, Upsample::bilinear}));

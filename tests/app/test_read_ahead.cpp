@@ -159,6 +159,26 @@ TEST_F(WarmingUp, AWorkerThatWaitsEndsWithAnInterruptedRun) {
   EXPECT_GT(with(Status::not_done).size(), 200U);
 }
 
+TEST_F(WarmingUp, AWorkerThatWaitsEndsWithARunThatIsInterruptedBeforeItBegins) {
+  settings.workers = 8;
+  settings.read_ahead = 25 * MiB;
+  provider.behaviour.passes_to_warm_up = 1;
+  settings.interrupted = [] { return true; };
+  run(300);
+  EXPECT_EQ(with(Status::not_done).size(), 300U);
+}
+
+TEST_F(WarmingUp, AWorkerThatWaitsEndsWhenNoPairCanBeRead) {
+  settings.workers = 8;
+  settings.read_ahead = 25 * MiB;
+  settings.fail_fast = true;
+  provider.behaviour.passes_to_warm_up = 1;
+  for (int i = 0; i < 300; ++i) io.unreadable.insert(i);
+  run(300);
+  EXPECT_GE(with(Status::failed).size(), 1U);
+  EXPECT_EQ(with(Status::written).size(), 0U);
+}
+
 TEST_F(ReadAhead, EndsAtTheLastPair) {
   settings.read_ahead = 100 * MiB;
   EXPECT_EQ(read_during_first_pass(17, 17), 17);
