@@ -11,6 +11,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Dict, List, Tuple, Union
+from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP = 300, 170, 56, 34, 66
 _PANELS = (("max_f", "max F"), ("mae", "MAE"), ("loss", "training loss"))
@@ -25,6 +26,8 @@ def _panel(runs: Dict[str, Entries], key: str, title: str, x0: int) -> str:
         for name, entries in runs.items()
     }
     points = [point for line in lines.values() for point in line]
+    if not points:
+        return f'<text x="{x0}" y="{_TOP - 10}" font-weight="bold">{title}: not logged</text>'
     low, high = min(v for _, v in points), max(v for _, v in points)
     margin = 0.08 * (high - low) or 0.01
     low, high = low - margin, high + margin
@@ -65,7 +68,7 @@ def _legend(names: List[str], x: int, y: int) -> List[str]:
     if len(names) < 2:
         return []
     return [
-        f'<text x="{x + 180 * i}" y="{y}" fill="{colour}" font-weight="bold">{name}</text>'
+        f'<text x="{x + 180 * i}" y="{y}" fill="{colour}" font-weight="bold">{escape(name)}</text>'
         for i, (name, colour) in enumerate(zip(names, _COLOURS))
     ]
 

@@ -628,10 +628,18 @@ class Run:
         """What views are like now: towards the end, more like the images in use."""
         return augment.CALM if self.progress() >= self.options.calm_at else augment.Manner()
 
+    def _choices(self) -> Dict[str, bool]:
+        """What all slices of a run must agree on."""
+        return {
+            "all_labelled": self.options.all_labelled,
+            "taught": self.options.teacher is not None,
+        }
+
     def _restore(self) -> None:
         kept = torch.load(self.options.state, map_location=self.device, weights_only=True)
-        if kept["all_labelled"] != self.options.all_labelled:
-            raise SystemExit(f"{self.options.state}: begun with another choice of --all-labelled")
+        for name, option in (("all_labelled", "--all-labelled"), ("taught", "--teacher")):
+            if kept[name] != self._choices()[name]:
+                raise SystemExit(f"{self.options.state}: begun with another choice of {option}")
         self.model.load_state_dict(kept["model"])
         self.offsets.load_state_dict(kept["offsets"])
         self.average.model.load_state_dict(kept["average"])
@@ -647,7 +655,7 @@ class Run:
 
     def keep(self) -> None:
         content = {
-            "all_labelled": self.options.all_labelled,
+            **self._choices(),
             "model": self.model.state_dict(),
             "offsets": self.offsets.state_dict(),
             "average": self.average.model.state_dict(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -45,8 +45,10 @@ class Rectified(nn.Module):
         super().__init__()
         self.conv_s1 = nn.Conv2d(inputs, outputs, 3, padding=dilation, dilation=dilation)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.conv_s1(x))
+    def forward(self, x: Tensor, more: Optional[Tensor] = None) -> Tensor:
+        """`more` is added before the ReLU."""
+        x = self.conv_s1(x)
+        return F.relu(x if more is None else x + more)
 
 
 def _like(x: Tensor, other: Tensor) -> Tensor:
@@ -73,8 +75,8 @@ class Block(nn.Module):
             out = outputs if level == 1 else middle
             self.add_module(f"rebnconv{level}d", Rectified(2 * middle, out, dilation))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = entry = self.rebnconvin(x)
+    def forward(self, x: Tensor, more: Optional[Tensor] = None) -> Tensor:
+        x = entry = self.rebnconvin(x, more)
         down: List[Tensor] = []
         for level in range(1, self.height + 1):
             if not self.flat and 1 < level < self.height:
@@ -108,13 +110,10 @@ class U2Net(nn.Module):
 
     def all_logits(self, rgb: Tensor, depth: Tensor) -> List[Tensor]:
         """Of the map, then of the side outputs, the finest first; (N,1,H,W) each."""
-        of_depth = self.depth_entry(depth - 0.5)
-        entry = self.stage1.rebnconvin.conv_s1.register_forward_hook(lambda _, __, out: out + of_depth)
-        down: List[Tensor] = []
-        x = rgb
-        for number, (name, *_) in enumerate(_DOWN, 1):
-            x = getattr(self, name)(x if number == 1 else _halved(x))
-            entry.remove()
+        x = self.stage1(rgb, self.depth_entry(depth - 0.5))
+        down = [x]
+        for number, (name, *_) in enumerate(_DOWN[1:], 2):
+            x = getattr(self, name)(_halved(x))
             if number > 3:
                 x = F.dropout2d(x, self.drop, self.training)
             down.append(x)
@@ -133,12 +132,12 @@ class U2Net(nn.Module):
 
 
 def load(path: Path, drop: float = 0.0) -> U2Net:
-    """From a file of this module or of refine.py (npz; no code in it is run)."""
+    """From a file of this module, which has nothing for depth, or of refine.py (npz; no code in it
+    is run)."""
     model = U2Net(drop)
-    state = model.state_dict()
     with np.load(path, allow_pickle=False) as stored:
-        for name in stored.files:
-            state[name] = torch.from_numpy(stored[name].astype(np.float32))
+        state = {name: torch.from_numpy(stored[name].astype(np.float32)) for name in stored.files}
+    state.setdefault(f"{_DEPTH}.weight", model.depth_entry.weight.detach())
     model.load_state_dict(state)
     return model
 

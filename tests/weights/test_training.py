@@ -408,7 +408,7 @@ class AllLabelled(unittest.TestCase):
     def test_a_state_goes_on_as_it_was_begun(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             state = Path(folder) / "state.pt"
-            torch.save({"all_labelled": True}, state)
+            torch.save({"all_labelled": True, "taught": False}, state)
             options = self.options(Path(folder), "--state", str(state))
             with self.assertRaisesRegex(SystemExit, "another choice of --all-labelled"):
                 self.train(options)
@@ -422,8 +422,9 @@ class AllLabelled(unittest.TestCase):
     def test_curves_of_several_runs_are_told_apart(self) -> None:
         first = [{"step": 1, "max_f": 0.8, "mae": 0.1, "loss": 1.0}]
         second = [{"step": 2, "max_f": 0.9, "mae": 0.05}]  # its loss is not known
-        drawn = plot_curves.draw({"one": first, "two": second})
-        self.assertIn(">one</text>", drawn)
+        drawn = plot_curves.draw({"one & all": first, "two": second})
+        self.assertIn(">one &amp; all</text>", drawn)
+        self.assertIn("training loss: not logged", plot_curves.draw(second))
         self.assertIn(">two</text>", drawn)
         self.assertEqual(drawn.count("<polyline"), 6)
         self.assertEqual(drawn.count("<circle"), 5)
@@ -499,43 +500,85 @@ class Teacher(unittest.TestCase):
 
 
 class TeacherRun(unittest.TestCase):
-    """refine.py and then train.py --teacher, on a few tiny images."""
+    """refine.py and then train.py --teacher, on a few tiny images, with a tiny U²-Net."""
 
-    def run_both(self, folder: Path, *more: str) -> Path:
-        pack, start = folder / "pack", folder / "u2net.npz"
-        pack.mkdir()
-        write_tiny_pack(pack)
+    STEPS = 3
+    TINY = {
+        "_DOWN": tuple((f"stage{i}", 4, 3 if i == 1 else 4, 2, 4) for i in range(1, 7)),
+        "_UP": tuple((f"stage{i}d", 4, 8, 2, 4) for i in range(5, 0, -1)),
+        "_SIDES": (4,) * 6,
+    }
+
+    def setUp(self) -> None:
+        def progress(run: object) -> float:
+            return run.step / self.STEPS
+
+        patches = [
+            mock.patch.object(refine.Refinement, "progress", progress),
+            mock.patch.object(train.Run, "progress", progress),
+            mock.patch.object(hdfnet, "dynamic_filter", hdfnet.dynamic_filter),
+            mock.patch.multiple(u2net, **self.TINY),
+            contextlib.redirect_stdout(io.StringIO()),
+        ]
+        for patch in patches:
+            patch.__enter__()
+            self.addCleanup(patch.__exit__, None, None, None)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        write_tiny_pack(self.folder)
         torch.manual_seed(3)
-        u2net.store(u2net.U2Net().state_dict(), start)
-        tiny = f"--data {pack} --size 32 --batch 2 --limit 2".split()
-        refined, out = folder / "refined", folder / "out"
-        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
-        taught = f"--start {archive} --maps {refined}/maps --teacher {refined}/teacher.npz"
-        taught += f" --out {out} --minutes 0.03 --part-mib 0 --sharpen 1.5 --bias-shift -1"
-        with mock.patch.object(hdfnet, "dynamic_filter", hdfnet.dynamic_filter):
-            with contextlib.redirect_stdout(io.StringIO()):
-                begin = f"--start {start} --out {refined} --minutes 0.1 --evaluations 2"
-                self.assertEqual(refine.main([*tiny, *begin.split(), *more]), 0)
-                self.assertEqual(train.main([*tiny, *taught.split(), *more]), 0)
-        return refined
+        u2net.store(u2net.U2Net().state_dict(), self.folder / "u2net.npz")
 
-    def test_a_network_is_refined_and_teaches(self) -> None:
+    def tiny(self, *more: object) -> list:
+        line = ["--data", self.folder, *"--size 32 --batch 2 --limit 2".split(), *more]
+        return [str(word) for word in line]
+
+    def refined(self, *more: str) -> Path:
+        out = self.folder / "refined"
+        start = self.folder / "u2net.npz"
+        self.assertEqual(refine.main(self.tiny("--start", start, "--out", out, *more)), 0)
+        return out
+
+    def trained(self, *more: object) -> dict:
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        out = self.folder / "out"
+        options = self.tiny("--start", archive, "--out", out, "--part-mib", 0, "--bias-shift", -1, *more)
+        self.assertEqual(train.main(options), 0)
+        self.assertTrue((out / "hdfnet_vgg16.pt").is_file())
+        return json.loads((out / "metrics.json").read_text())
+
+    def test_a_network_is_refined(self) -> None:
         for seen in (False, True):
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                refined = self.run_both(folder, *["--all-labelled"] * seen)
-                report = json.loads((refined / "metrics.json").read_text())
-                self.assertGreater(report["steps"], 0)
-                self.assertIs(report["end"]["seen_in_training"], seen)
-                before = u2net.load(folder / "u2net.npz").state_dict()
-                after = u2net.load(refined / "teacher.npz").state_dict()
-                self.assertGreater(float(after["depth_entry.weight"].abs().max()), 0)
-                self.assertFalse(torch.equal(before["outconv.weight"], after["outconv.weight"]))
-                with np.load(refined / "maps.npz") as maps:
-                    self.assertEqual(len(maps.files), 2)
-                self.assertTrue((folder / "out/hdfnet_vgg16.pt").is_file())
-                options = json.loads((folder / "out/metrics.json").read_text())["options"]
-                self.assertEqual(options["sharpen"], "1.5")
+            out = self.refined(*["--all-labelled"] * seen)
+            report = json.loads((out / "metrics.json").read_text())
+            self.assertEqual(report["steps"], self.STEPS)
+            self.assertIs(report["end"]["seen_in_training"], seen)
+            before = u2net.load(self.folder / "u2net.npz").state_dict()
+            after = u2net.load(out / "teacher.npz").state_dict()
+            self.assertGreater(float(after["depth_entry.weight"].abs().max()), 0)
+            self.assertFalse(torch.equal(before["outconv.weight"], after["outconv.weight"]))
+            with np.load(out / "maps.npz") as maps:
+                self.assertEqual(len(maps.files), 2)
+            self.assertEqual(len(list((out / "maps").iterdir())), 2)
+
+    def test_it_teaches(self) -> None:
+        refined = self.refined()
+        teacher = ["--maps", refined / "maps", "--teacher", refined / "teacher.npz"]
+        with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
+            report = self.trained(*teacher, "--sharpen", 1.5)
+        self.assertEqual(report["steps"], self.STEPS)
+        self.assertEqual(mixing.call_count, self.STEPS)
+        self.assertEqual(report["options"]["sharpen"], "1.5")
+        with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
+            self.trained()
+        mixing.assert_not_called()
+
+    def test_a_state_that_was_taught_goes_on_so(self) -> None:
+        state = self.folder / "state.pt"
+        torch.save({"all_labelled": False, "taught": True}, state)
+        with self.assertRaisesRegex(SystemExit, "another choice of --teacher"):
+            self.trained("--state", state)
 
 
 class Teaching(unittest.TestCase):
