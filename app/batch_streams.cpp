@@ -12,8 +12,7 @@ namespace hdfnet::app {
 c10::Stream CopyStreams::take() {
   const std::lock_guard lock(mutex_);
   if (idle_.empty()) {
-    // Of the pool that graphs are not captured on: the pool gives its streams in turn, and what
-    // one thread queues on another's capturing stream would become part of the graph.
+    // Its small kernels go before those of the network.
     const c10::impl::VirtualGuardImpl guard(device_.type());
     return guard.getStreamFromGlobalPool(device_, /*isHighPriority=*/true);
   }

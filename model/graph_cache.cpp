@@ -75,6 +75,7 @@ struct GraphCache::Impl {
     c10::Event ready(at::kCUDA);
     ready.record(c10::cuda::getCurrentCUDAStream(device.index()));
     ready.block(stream);
+    if (done) done->block(stream);  // replays use what libraries keep for this stream
     const c10::cuda::CUDAStreamGuard guard(stream);
     forward(shape.rgb, shape.depth);  // what libraries set up for a stream at its first use
     stream.synchronize();

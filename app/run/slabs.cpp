@@ -2,8 +2,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 
 namespace hdfnet::app {
+
+std::shared_ptr<float[]> Slabs::new_slab(std::size_t size, std::size_t least) {
+  size = std::max(size, least);
+  std::shared_ptr<float[]> slab;
+  try {
+    slab = allocate_(size);
+  } catch (const std::exception&) {
+    if (size == least) throw;
+    size = least;
+    slab = allocate_(size);
+  }
+  slab_ = slab;
+  size_ = size;
+  used_ = 0;
+  return slab;
+}
 
 std::shared_ptr<float[]> Slabs::piece(std::size_t count) {
   if (count > largest_) return allocate_(count);
@@ -12,11 +29,8 @@ std::shared_ptr<float[]> Slabs::piece(std::size_t count) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<float[]> slab = slab_.lock();
   if (slab == nullptr || used_ + whole > size_) {
-    const std::size_t size = std::min(largest_, std::max(std::bit_ceil(whole), 2 * size_));
-    slab = allocate_(std::max(size, whole));
-    slab_ = slab;
-    size_ = std::max(size, whole);
-    used_ = 0;
+    const std::size_t grown = slab == nullptr ? size_ : 2 * size_;
+    slab = new_slab(std::min(largest_, std::max(std::bit_ceil(whole), grown)), whole);
   }
   float* const begin = slab.get() + used_;
   used_ += whole;

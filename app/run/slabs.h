@@ -10,7 +10,8 @@ namespace hdfnet::app {
 
 /// Memory that is slow to ask for, in small pieces: page-locked memory, say, for which each request
 /// waits for the device's driver. It is asked for in slabs, each as large as all before together,
-/// up to a limit. A slab goes back with the last of its pieces. Thread-safe.
+/// up to a limit, as long as pieces of the last one are in use; what cannot be had is asked for as
+/// small as it must be. A slab goes back with the last of its pieces. Thread-safe.
 class Slabs {
  public:
   /// `allocate` gives a slab; `largest` counts floats.
@@ -22,6 +23,8 @@ class Slabs {
   std::shared_ptr<float[]> piece(std::size_t count);
 
  private:
+  std::shared_ptr<float[]> new_slab(std::size_t size, std::size_t least);
+
   const Allocate allocate_;
   const std::size_t largest_;
 

@@ -29,7 +29,7 @@ unsigned char* Staging::memory(std::size_t bytes) {
   if (capacity_ < floats) {
     // Half as much again: in a folder in the order of its pictures' sizes what the smaller ones
     // took of a slab stays less than what there is.
-    floats = std::max(floats, capacity_ + capacity_ / 2);
+    floats = std::max(floats, std::min(capacity_ + capacity_ / 2, kMostStagedPixels));
     memory_.reset();  // before more is taken
     capacity_ = 0;
     memory_ = allocate_(floats);

@@ -33,6 +33,7 @@ constexpr int kMostRowBytes = 16 * 1024;
 // What it was measured to be faster from.
 constexpr int64_t kLeastBytes = 64'000'000;  // of kernels
 constexpr int kLeastRowBytes = 512;
+constexpr int kLeastInFlight = 24 * 1024;  // bytes of taps of a block; 30 KiB were measured
 
 /// A row outside of the plane.
 __device__ uint4 zeros[kMostRowBytes / 16];
@@ -363,6 +364,8 @@ bool filter_ring_pays(const FilterArguments& a, std::string* why) {
     return no("kernels of less than 64 MB");
   }
   if (a.width * size_of(a.type) < kLeastRowBytes) return no("rows of less than 512 bytes");
+  const Bands g = bands_of(a);
+  if (g.stages * g.stage_bytes < kLeastInFlight) return no("reach leaves room for few taps");
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -110,46 +111,72 @@ TEST_F(ReadAhead, AlsoWhileTheNetworkWarmsUp) {
   EXPECT_EQ(read_during_first_pass(24), 24);
 }
 
-/// The threads that read while a network warms up, and until its first batch is computed.
 class WarmingUp : public ReadAhead {
  protected:
-  std::size_t readers_before_the_first_result(int workers) {
+  /// How many threads read at the same time while the first network warms up: readers wait for one
+  /// another until there are `expected` of them, and then some time for one more.
+  std::size_t readers_while_it_warms_up(int workers, std::size_t expected) {
     settings.workers = workers;
     settings.read_ahead = 100 * MiB;
     provider.behaviour.passes_to_warm_up = 1;
+    std::mutex mutex;
+    std::condition_variable changed;
     std::set<std::thread::id> readers;
-    std::atomic<int> calls{0};
+    bool warm = false;
     io.before_load = [&](const Job&) {
-      const std::lock_guard lock(io.mutex);
-      if (calls < 2) readers.insert(std::this_thread::get_id());
-      all_readers.insert(std::this_thread::get_id());
+      std::unique_lock lock(mutex);
+      if (warm) return;
+      readers.insert(std::this_thread::get_id());
+      changed.notify_all();
+      changed.wait(lock, [&] { return warm; });
     };
-    io.load_time = std::chrono::microseconds(200);
+    std::atomic<int> calls{0};
+    std::size_t found = 0;
     provider.behaviour.before_forward = [&](int) {
-      if (calls == 0) read_after_waiting_for(60);
-      ++calls;
+      if (++calls > 1) return;
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, std::chrono::minutes(1), [&] { return readers.size() >= expected; });
+      changed.wait_for(lock, std::chrono::milliseconds(100),
+                       [&] { return readers.size() > expected; });
+      found = readers.size();
+      warm = true;
+      changed.notify_all();
     };
     run(300);
     EXPECT_EQ(with(Status::written).size(), 300U);
-    return readers.size();
+    return found;
   }
-
-  std::set<std::thread::id> all_readers;
 };
 
 TEST_F(WarmingUp, ANetworkHasACoreOfManyForItself) {
-  EXPECT_EQ(readers_before_the_first_result(8), 7U);
-  EXPECT_EQ(all_readers.size(), 8U);
+  EXPECT_EQ(readers_while_it_warms_up(8, 7), 7U);
 }
 
 TEST_F(WarmingUp, OfFewWorkersNoneWaits) {
-  EXPECT_EQ(readers_before_the_first_result(4), 4U);
+  EXPECT_EQ(readers_while_it_warms_up(7, 7), 7U);
 }
 
 TEST_F(WarmingUp, TwoNetworksHaveTwoOfSixteen) {
   network_count = 2;
-  EXPECT_EQ(readers_before_the_first_result(16), 14U);
-  EXPECT_EQ(all_readers.size(), 16U);
+  EXPECT_EQ(readers_while_it_warms_up(16, 14), 14U);
+}
+
+TEST_F(WarmingUp, AWorkerThatWaitedReadsWithTheOthersThen) {
+  settings.workers = 8;
+  settings.read_ahead = 100 * MiB;
+  provider.behaviour.passes_to_warm_up = 1;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::thread::id> readers;
+  io.before_load = [&](const Job& job) {
+    if (number(job) < 200) return;  // read after the first result: 100 MiB are 100 pairs
+    std::unique_lock lock(mutex);
+    readers.insert(std::this_thread::get_id());
+    changed.notify_all();
+    changed.wait_for(lock, std::chrono::minutes(1), [&] { return readers.size() == 8; });
+  };
+  run(300);
+  EXPECT_EQ(readers.size(), 8U);
 }
 
 TEST_F(WarmingUp, AWorkerThatWaitsEndsWithAnInterruptedRun) {

@@ -74,6 +74,27 @@ TEST_F(SlabsTest, MoreThanTheLargestIsASlabOfItsOwn) {
   EXPECT_NE(slabs.piece(0), nullptr);
 }
 
+TEST_F(SlabsTest, DoNotGrowWhereEachPieceGoesBackBeforeTheNext) {
+  for (int i = 0; i < 20; ++i) slabs.piece(100);
+  EXPECT_EQ(sizes, std::vector<std::size_t>(20, 128));
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(Slabs, WhatCannotBeHadIsAskedForAsSmallAsItMustBe) {
+  std::vector<std::size_t> asked;
+  Slabs slabs(
+      [&](std::size_t count) {
+        asked.push_back(count);
+        if (count > 200) throw std::bad_alloc();
+        return std::shared_ptr<float[]>(new float[count]);
+      },
+      kLargest);
+  std::vector<std::shared_ptr<float[]>> pieces;
+  for (int i = 0; i < 3; ++i) pieces.push_back(slabs.piece(100));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{128, 256, 128, 256, 128}));
+  EXPECT_THROW(slabs.piece(300), std::bad_alloc);
+}
+
 TEST(Slabs, AFaultOfTheAllocatorIsPassedOnAndTriedAgain) {
   int calls = 0;
   Slabs slabs(

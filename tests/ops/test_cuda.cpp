@@ -299,7 +299,7 @@ TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
 
 // Where the ring is the faster one, and why it is not elsewhere.
 TEST_F(Cuda, TheRingIsForLargeKernels) {
-  const auto reason = [](int64_t batch, int64_t side, int64_t kernel_size) {
+  const auto reason = [](int64_t batch, int64_t side, int64_t kernel_size, int dilation = 5) {
     ops::cuda::FilterArguments a{};
     a.type = ops::cuda::Type::kHalf;
     a.batch = batch;
@@ -307,12 +307,14 @@ TEST_F(Cuda, TheRingIsForLargeKernels) {
     a.channels = 64;
     a.height = a.width = side;
     a.kernel_size = static_cast<int>(kernel_size);
+    for (int b = 0; b < 3; ++b) a.dilation[b] = dilation;
     std::string why;
     return ops::cuda::filter_ring_pays(a, &why) ? "it pays" : why;
   };
   EXPECT_EQ(reason(4, 256, 7), "it pays");
   EXPECT_EQ(reason(4, 256, 5), "it pays");
   EXPECT_EQ(reason(4, 256, 3), "it pays");
+  EXPECT_EQ(reason(4, 256, 3, 30), "reach leaves room for few taps");
   EXPECT_EQ(reason(32, 80, 7), "rows of less than 512 bytes");
   EXPECT_EQ(reason(1, 40, 7), "kernels of less than 64 MB");
 }
