@@ -5,7 +5,7 @@
 PACK holds nlpr/{rgb,depth,mask}, nlpr.csv and sod/{rgb,mask}. The learning-rate schedule follows
 the clock, not the step count: a run of any length ends annealed. With --maps, the images whose
 masks come from the RGB network also teach an earlier network's maps (see teach.py). With --teacher,
-another network answers every view as well (see refine.py). With --state
+other networks answer every view as well (see refine.py). With --state
 the whole training state is kept in a file, and a run cut into slices (--slice-minutes) goes on
 where the last stopped. OUT gets the archive, cut into parts of --part-mib, metrics.json,
 curves.json, the validation images' logits (maps.npz) and a sheet of their maps.
@@ -58,7 +58,15 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument("--features", type=Path, help="ImageNet VGG16 features (see imagenet.py)")
     parser.add_argument("--start", type=Path, help="start from this archive instead")
     parser.add_argument("--maps", type=Path, help="an earlier network's maps (see teach.py)")
-    parser.add_argument("--teacher", type=Path, help="a network that teaches (see refine.py)")
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        nargs="+",
+        default=[],
+        dest="teachers",
+        help="networks that teach: U²-Nets (.npz, see refine.py), archives (.pt); of several the "
+        "mean answer",
+    )
     parser.add_argument(
         "--teacher-shares",
         type=float,
@@ -555,7 +563,7 @@ class Run:
         self.origin = self._origins()
         # How likely an image is to come with its delivered mask and the offsets of its origin.
         self.delivered_share = torch.tensor([1.0, 1.0, 0.5], device=self.device)[self.origin]
-        self.teacher = self._read_teacher()
+        self.teachers = [self._read_teacher(path) for path in options.teachers]
         self.teacher_share = self._teacher_shares()
         self.earlier_maps: Optional[Tensor] = None
         if options.maps:
@@ -593,14 +601,23 @@ class Run:
         found = [number.get(source, 0) for source in self.images.source]
         return torch.tensor(found, device=self.device)
 
-    def _read_teacher(self) -> Optional[nn.Module]:
-        if not self.options.teacher:
-            return None
-        teacher = u2net.load(self.options.teacher).eval().requires_grad_(False)
+    def _read_teacher(self, path: Path) -> nn.Module:
+        if path.suffix == ".npz":
+            teacher: nn.Module = u2net.load(path)
+        else:
+            teacher = hdfnet.build_with("vgg16", read_archive(path))
+        teacher = teacher.eval().requires_grad_(False)
         return teacher.to(self.device, memory_format=torch.channels_last)
 
+    @torch.no_grad()
+    def _answers(self, rgb: Tensor, depth: Tensor) -> Tensor:
+        """The mean of the teachers' maps."""
+        with self.autocast():
+            maps = [teacher.logits(rgb, depth) for teacher in self.teachers]
+        return torch.stack([logits.float().sigmoid() for logits in maps]).mean(dim=0)
+
     def _teacher_shares(self) -> Tensor:
-        """(M,) the share of the teacher's answers in each image's targets."""
+        """(M,) the share of the teachers' answers in each image's targets."""
         shares = dict(zip(SOURCES, self.options.teacher_shares))
         shares["validation"] = shares["labelled"]
         return torch.tensor([shares[s] for s in self.images.source], device=self.device)
@@ -632,7 +649,7 @@ class Run:
         """What all slices of a run must agree on."""
         return {
             "all_labelled": self.options.all_labelled,
-            "taught": self.options.teacher is not None,
+            "taught": bool(self.options.teachers),
         }
 
     def _restore(self) -> None:
@@ -688,10 +705,8 @@ class Run:
             depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
         rgb = rgb.contiguous(memory_format=torch.channels_last)
         self.offsets.origin = self.origin[index] * delivered
-        if self.teacher is not None:
-            with torch.no_grad(), self.autocast():
-                answers = self.teacher.logits(rgb, depth).float().sigmoid()
-            shares = self.teacher_share[index]
+        if self.teachers:
+            answers, shares = self._answers(rgb, depth), self.teacher_share[index]
             target = taught(target, answers, shares, self.offsets.origin > 0)
         with self.autocast():
             logits = self.model.logits(rgb, depth)

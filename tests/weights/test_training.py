@@ -570,9 +570,24 @@ class TeacherRun(unittest.TestCase):
         self.assertEqual(report["steps"], self.STEPS)
         self.assertEqual(mixing.call_count, self.STEPS)
         self.assertEqual(report["options"]["sharpen"], "1.5")
+
+    def run_of(self, *more: object) -> train.Run:
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        line = self.tiny("--start", archive, "--out", self.folder / "out", *more)
+        return train.Run(train.parse_arguments(line), 0.0)
+
+    def test_nobody_teaches_unasked(self) -> None:
         with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
-            self.trained()
+            self.run_of().train_step()
         mixing.assert_not_called()
+
+    def test_several_teach_their_mean(self) -> None:
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        run = self.run_of("--teacher", self.folder / "u2net.npz", archive)
+        rgb, depth = torch.randn(2, 3, 32, 32), torch.rand(2, 1, 32, 32)
+        each = [teacher(rgb, depth) for teacher in run.teachers]
+        self.assertGreater(float((each[0] - each[1]).abs().max()), 0.01)
+        torch.testing.assert_close(run._answers(rgb, depth), (each[0] + each[1]) / 2)
 
     def test_a_state_that_was_taught_goes_on_so(self) -> None:
         state = self.folder / "state.pt"
