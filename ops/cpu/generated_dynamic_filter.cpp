@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kRun = 64;    // pixels
 constexpr int64_t kLanes = 16;  // pixels in registers at once
-constexpr int64_t kBlock = 16;  // channels of y summed on their own first, to lose less
+constexpr int64_t kBlock = 8;   // channels of y summed on their own first, to lose less
 constexpr int64_t kRows = 4;    // rows of weight in registers at once
 
 // taps[r][p] = bias[r] + sum over s of weight[r][s] * y[s][p], for `rows` rows and kRun pixels.
