@@ -32,6 +32,7 @@ class SlabsTest : public testing::Test {
 
 TEST_F(SlabsTest, AreEachAsLargeAsAllBeforeUpToTheLargest) {
   std::vector<std::shared_ptr<float[]>> pieces;
+  pieces.reserve(200);
   for (int i = 0; i < 200; ++i) pieces.push_back(slabs.piece(100));  // 128 with what aligns it
   EXPECT_EQ(sizes, (std::vector<std::size_t>{128, 256, 512, 1024, 2048, 4096, 4096, 4096, 4096,
                                              4096, 4096}));
@@ -90,6 +91,7 @@ TEST(Slabs, WhatCannotBeHadIsAskedForAsSmallAsItMustBe) {
       },
       kLargest);
   std::vector<std::shared_ptr<float[]>> pieces;
+  pieces.reserve(3);
   for (int i = 0; i < 3; ++i) pieces.push_back(slabs.piece(100));
   EXPECT_EQ(asked, (std::vector<std::size_t>{128, 256, 128, 256, 128}));
   EXPECT_THROW(slabs.piece(300), std::bad_alloc);
@@ -113,6 +115,7 @@ TEST(Slabs, ServeSeveralThreads) {
   std::vector<std::vector<std::shared_ptr<float[]>>> pieces(4);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < 500; ++i) {
