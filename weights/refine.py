@@ -102,10 +102,7 @@ class Refinement:
         return self.clock() / (60 * self.options.minutes)
 
     def autocast(self) -> torch.autocast:
-        """bfloat16 where it is fast."""
-        return torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
-        )
+        return train.autocast(self.device)
 
     def maps_of(self, index: Tensor) -> Tensor:
         """The average's maps, of the images and of their mirror images."""
@@ -115,14 +112,9 @@ class Refinement:
             )
 
     def adopt(self) -> None:
-        """Mixes the RGB network's masks with the maps of the average so far (train.adoption)."""
-        pack, index = self.images.pack, self.images.of("train")
-        full = train.initial_chances(self.images, self.options.shares)
-        for part in index.split(80):
-            masks = train.decided(pack.mask[part].float() / 255)
-            targets, weights = train.adoption(self.maps_of(part), masks)
-            pack.adopted[part] = (targets * 255).round().to(torch.uint8)
-            self.chances[part] = full[part] * weights
+        """Mixes the maps of the average so far into the RGB network's masks."""
+        maps = (self.maps_of(self.images.of("train")) * 255).round().to(torch.uint8)
+        train.adopt(self.images, maps, self.chances, self.options.shares)
 
     def measure(self, when: str) -> Dict[str, object]:
         with self.autocast(), train.steady_kernels():

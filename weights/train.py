@@ -455,6 +455,11 @@ def adoption(maps: Tensor, masks: Tensor) -> Tuple[Tensor, Tensor]:
     return maps + (masks - maps) * share, weights
 
 
+def autocast(device: torch.device) -> torch.autocast:
+    """bfloat16 where it is fast."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+
+
 def initial_chances(images: Images, shares: Sequence[float]) -> Tensor:
     """How often each image is drawn, up to a factor: fixed shares of the views per source; (M,).
 
@@ -538,6 +543,17 @@ def steady_kernels():  # noqa: ANN201
 def decided(mask: Tensor) -> Tensor:
     """A mask in 0..1 with its wavering edges made steeper."""
     return ((mask - 0.5) * 2 + 0.5).clamp(0, 1)
+
+
+def adopt(images: Images, maps: Tensor, chances: Tensor, shares: Sequence[float]) -> None:
+    """Mixes maps (N,1,S,S) uint8 of the `train` images into what is to be answered on these, and
+    sets how often each is drawn, in `chances`, by how far the two agree."""
+    full = initial_chances(images, shares)
+    for part, some in zip(images.of("train").split(80), maps.split(80)):
+        masks = decided(images.pack.mask[part].float() / 255)
+        targets, weights = adoption(some.float() / 255, masks)
+        images.pack.adopted[part] = (targets * 255).round().to(torch.uint8)
+        chances[part] = full[part] * weights
 
 
 class Run:
@@ -633,10 +649,7 @@ class Run:
         return time.monotonic() - self.began
 
     def autocast(self) -> torch.autocast:
-        """bfloat16 where it is fast."""
-        return torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"
-        )
+        return autocast(self.device)
 
     def progress(self) -> float:
         return (self.elapsed_before + self.clock()) / (60 * self.options.minutes)
@@ -728,12 +741,7 @@ class Run:
         maps.
         """
         index = self.images.of("train")
-        full = initial_chances(self.images, self.options.shares)
-        for part, some in zip(index.split(80), maps.split(80)):
-            masks = decided(self.images.pack.mask[part].float() / 255)
-            targets, weights = adoption(some.float() / 255, masks)
-            self.images.pack.adopted[part] = (targets * 255).round().to(torch.uint8)
-            self.chances[part] = full[part] * weights
+        adopt(self.images, maps, self.chances, self.options.shares)
         self.delivered_share[index] = 0.35
         agreed = overlap(maps.float() / 255, self.images.pack.mask[index].float() / 255)
         quantiles = torch.quantile(agreed, agreed.new_tensor([0.1, 0.25, 0.5]))
