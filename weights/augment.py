@@ -283,6 +283,28 @@ def views(
     return normalise(_vary_rgb(rgb)), depth, target
 
 
+def compose(rgb: Tensor, depth: Tensor, share: float) -> Tuple[Tensor, Tensor, Tensor]:
+    """Views that no camera gives, for networks to learn from another network's answers.
+
+    Of `share` of the views, half get a rectangle of their neighbour in the batch, and half are
+    blended with it. No mask belongs to these: the third result, (N,) bool, tells which they are.
+    """
+    n, size, device = rgb.shape[0], rgb.shape[-1], rgb.device
+    composed = _chance(n, share, device)
+    rectangle = _chance(n, 0.5, device)
+    # Sides of 0.4 to 0.8 of the view: 0.16 to 0.64 of its area.
+    high, wide = _between(n, 0.4, 0.8, device), _between(n, 0.4, 0.8, device)
+    top, left = _between(n, 0, 1, device) * (1 - high), _between(n, 0, 1, device) * (1 - wide)
+    at = (torch.arange(size, device=device) + 0.5) / size
+    rows, columns = at.reshape(1, 1, size, 1), at.reshape(1, 1, 1, size)
+    inside = (rows >= top) & (rows < top + high) & (columns >= left) & (columns < left + wide)
+    blend = _between(n, 0.25, 0.75, device)
+    alpha = torch.where(rectangle, inside.to(rgb.dtype), blend) * composed
+    rgb = rgb + (rgb.roll(1, 0) - rgb) * alpha
+    depth = depth + (depth.roll(1, 0) - depth) * alpha
+    return rgb, depth, composed.flatten()
+
+
 def plain(pack: Pack, index: Tensor, size: int) -> Tuple[Tensor, Tensor]:
     """The images `index` as the network sees them in use: rgb (N,3,size,size), depth (N,1,...)."""
     rgb = pack.rgb[index].float() / 255

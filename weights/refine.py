@@ -3,8 +3,9 @@
     python weights/refine.py --data PACK --start u2net.npz --out OUT --minutes 4
 
 U²-Net learnt from other photographs, with true masks, what people look at. Here it learns the masks
-of this pack, and to see depth. OUT gets teacher.npz (float16), maps/ of the images whose masks come
-from the RGB network (train.py --maps), metrics.json and the validation images' logits (maps.npz).
+of this pack, and to see depth. Networks are kept from several places on the way from the first weights
+to the refined ones (--towards), for these differ in their errors. OUT gets one file of 8-bit weights
+for each (teacher-0.4.npz, ...), metrics.json and the validation images' logits (maps-0.4.npz, ...).
 
 80 of the `labelled` images are kept from training, as in train.py.
 """
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Dict, List, Optional
 
 import torch
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import augment  # noqa: E402
 import losses  # noqa: E402
-import teach  # noqa: E402
 import train  # noqa: E402
 import u2net  # noqa: E402
 
@@ -60,6 +59,14 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     parser.add_argument(
         "--all-labelled", action="store_true", help="train on the validation images, too"
     )
+    parser.add_argument(
+        "--towards",
+        type=float,
+        nargs="+",
+        default=(0.4, 1.0),
+        metavar="PLACE",
+        help="where the networks that are kept lie between the first weights (0) and the refined (1)",
+    )
     parser.add_argument("--evaluations", type=int, default=5)
     parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
     parser.add_argument("--seed", type=int, default=7)
@@ -77,6 +84,7 @@ class Refinement:
         self.images = train.Images(options.data, options.limit, self.device, options.all_labelled)
         self.chances = train.initial_chances(self.images, options.shares)
         model = u2net.load(options.start, options.drop)
+        self.first = {name: t.to(self.device) for name, t in model.state_dict().items()}
         self.model = model.to(self.device, memory_format=torch.channels_last)
         self.average = train.Average(self.model, options.average)
         self.curve: List[Dict[str, object]] = []
@@ -174,24 +182,36 @@ class Refinement:
             if self.step % 200 == 0:
                 print(f"{self.clock():6.1f} s  step {self.step}  loss {running:.4f}", flush=True)
 
-    def finish(self) -> None:
+    def keep(self, refined: Dict[str, Tensor], place: float) -> Dict[str, object]:
+        """Writes the network at `place` on the way to the refined weights, its brightness levelled
+        where images are left to level it on."""
         options, images, model = self.options, self.images, self.average.model
+        model.load_state_dict(between(self.first, refined, place))
+        shift = 0.0
+        with self.autocast(), train.steady_kernels():
+            if not options.all_labelled:
+                shift = train.level_bias(model, images, options.size, False)
+                model.outconv.bias.add_(shift)
+            train.write_maps(model, images, options.size, False, options.out / f"maps-{place:g}.npz")
+        u2net.store(model.state_dict(), options.out / f"teacher-{place:g}.npz")
+        return {"bias shift": shift, **self.measure(f"{place:g} of the way")}
+
+    def finish(self) -> None:
+        options = self.options
         report: Dict[str, object] = {
             "options": {k: str(v) for k, v in vars(options).items()},
             "steps": self.step,
-            "end": self.measure("the end"),
-            "curve": self.curve,
+            "refined": self.measure("refined"),
         }
-        u2net.store(model.state_dict(), options.out / "teacher.npz")
+        refined = {k: tensor.clone() for k, tensor in self.average.model.state_dict().items()}
+        report["kept"] = {f"{place:g}": self.keep(refined, place) for place in options.towards}
+        report["curve"] = self.curve
         (options.out / "metrics.json").write_text(json.dumps(report, indent=1))
-        (options.out / "maps").mkdir(exist_ok=True)
-        for part in images.of("train").split(40):
-            maps = teach.quantised(self.maps_of(part))[:, 0].cpu().numpy()
-            for i, plane in zip(part.tolist(), maps):
-                stem = images.names[i].split("/")[1]
-                Image.fromarray(plane).save(options.out / "maps" / f"{stem}.png", optimize=True)
-        with self.autocast(), train.steady_kernels():
-            train.write_maps(model, images, options.size, False, options.out / "maps.npz")
+
+
+def between(first: Dict[str, Tensor], last: Dict[str, Tensor], place: float) -> Dict[str, Tensor]:
+    """Weights at `place` on the way from the first (0) to the last (1)."""
+    return {name: torch.lerp(first[name], last[name], place) for name in last}
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

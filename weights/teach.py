@@ -1,6 +1,6 @@
 """Writes earlier networks' maps of the training images, for train.py --maps.
 
-    python weights/teach.py --data PACK --archive EARLIER.pt [ANOTHER.pt ...] --out MAPS
+    python weights/teach.py --data PACK --archive EARLIER.pt [ANOTHER.pt U2NET.npz ...] --out MAPS
 
 The images are those whose masks come from the RGB network: there the maps stand for what the RGB-D
 network might have chosen, since the earlier networks answer as that one's masks taught them. Of
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import hdfnet  # noqa: E402
 import train  # noqa: E402
 
 _BATCH = 4
@@ -29,7 +28,14 @@ _BATCH = 4
 def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Write maps of the training images.")
     parser.add_argument("--data", type=Path, required=True, help="the training pack")
-    parser.add_argument("--archive", type=Path, nargs="+", required=True, dest="archives")
+    parser.add_argument(
+        "--archive",
+        type=Path,
+        nargs="+",
+        required=True,
+        dest="archives",
+        help="archives (.pt) and U²-Nets (.npz, see refine.py)",
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--size", type=int, default=320)
     parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
@@ -53,9 +59,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = parse_arguments(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     images = train.Images(options.data, options.limit, device)
-    models = [
-        hdfnet.build_with("vgg16", train.read_archive(path)).to(device) for path in options.archives
-    ]
+    models = [train.read_network(path).eval().to(device) for path in options.archives]
     options.out.mkdir(parents=True, exist_ok=True)
     for part in images.of("train").split(_BATCH):
         with torch.inference_mode():

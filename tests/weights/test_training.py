@@ -432,6 +432,36 @@ class AllLabelled(unittest.TestCase):
             plot_curves.draw({str(i): first for i in range(5)})
 
 
+class Composed(unittest.TestCase):
+    def setUp(self) -> None:
+        torch.manual_seed(5)
+        # Every view has a value of its own everywhere, so that each pixel tells where it comes from.
+        self.value = torch.arange(64.0).reshape(64, 1, 1, 1)
+        self.rgb = self.value.expand(64, 3, 40, 40).clone()
+        self.depth = self.value.expand(64, 1, 40, 40).clone() / 64
+
+    def test_views_are_left_alone_or_joined_with_their_neighbour(self) -> None:
+        rgb, depth, composed = augment.compose(self.rgb, self.depth, 0.5)
+        self.assertTrue(10 < int(composed.sum()) < 54)
+        torch.testing.assert_close(rgb[~composed], self.rgb[~composed], rtol=0, atol=0)
+        torch.testing.assert_close(depth, rgb[:, :1] / 64)  # both are joined alike
+        own, neighbour = self.value, self.value.roll(1, 0)
+        part = ((rgb - own) / (neighbour - own))[composed]
+        areas = part.mean((1, 2, 3))
+        rectangles = part.amax((1, 2, 3)) - part.amin((1, 2, 3)) > 0.5
+        self.assertTrue(0 < int(rectangles.sum()) < len(part))
+        self.assertTrue(bool(((part[rectangles] < 1e-4) | (part[rectangles] > 1 - 1e-4)).all()))
+        self.assertTrue(bool(((areas > 0.13) & (areas < 0.78)).all()))
+        for plane in part[rectangles][:, 0] > 0.5:  # one rectangle: rows and columns tell all
+            outer = plane.any(1)[:, None] & plane.any(0)[None, :]
+            self.assertTrue(torch.equal(plane, outer))
+
+    def test_none_and_all(self) -> None:
+        for share in (0.0, 1.0):
+            composed = augment.compose(self.rgb, self.depth, share)[2]
+            self.assertEqual(composed.float().mean().item(), share)
+
+
 class Teacher(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -461,13 +491,31 @@ class Teacher(unittest.TestCase):
             self.model.depth_entry.weight.zero_()
         self.assertGreater(float((moved - before).abs().max()), 0)
 
-    def test_it_is_stored_in_float16_and_read_again(self) -> None:
+    def test_it_is_stored_in_8_bits_and_read_again(self) -> None:
+        state = self.model.state_dict()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "teacher.npz"
-            u2net.store(self.model.state_dict(), path)
+            u2net.store(state, path)
+            self.assertLess(path.stat().st_size, 45e6)
             again = u2net.load(path).state_dict()
-        for name, tensor in self.model.state_dict().items():
-            torch.testing.assert_close(again[name], tensor.half().float())
+        self.assertEqual(set(again), set(state))
+        for name, tensor in state.items():
+            largest = tensor.abs().amax(dim=(1, 2, 3)) if tensor.dim() == 4 else torch.zeros(1)
+            step = (largest / 127).reshape(-1, *[1] * (tensor.dim() - 1))
+            self.assertTrue(bool(((again[name] - tensor).abs() <= 0.501 * step).all()), name)
+
+    def test_a_file_without_depth_leaves_it_at_zero(self) -> None:
+        state = dict(self.model.state_dict())
+        del state["depth_entry.weight"]
+        with tempfile.TemporaryDirectory() as folder:
+            u2net.store(state, Path(folder) / "u2net.npz")
+            again = u2net.load(Path(folder) / "u2net.npz").state_dict()
+        self.assertEqual(float(again["depth_entry.weight"].abs().max()), 0)
+        torch.testing.assert_close(again["outconv.bias"], state["outconv.bias"])
+
+    def test_weights_between_the_first_and_the_last(self) -> None:
+        first, last = {"a": torch.zeros(2)}, {"a": torch.tensor([1.0, 2.0])}
+        torch.testing.assert_close(refine.between(first, last, 0.25)["a"], torch.tensor([0.25, 0.5]))
 
     def test_parameters_are_told_by_their_order(self) -> None:
         state = self.model.state_dict()
@@ -549,27 +597,53 @@ class TeacherRun(unittest.TestCase):
         return json.loads((out / "metrics.json").read_text())
 
     def test_a_network_is_refined(self) -> None:
+        first = u2net.load(self.folder / "u2net.npz").state_dict()
         for seen in (False, True):
             out = self.refined(*["--all-labelled"] * seen)
             report = json.loads((out / "metrics.json").read_text())
             self.assertEqual(report["steps"], self.STEPS)
-            self.assertIs(report["end"]["seen_in_training"], seen)
-            before = u2net.load(self.folder / "u2net.npz").state_dict()
-            after = u2net.load(out / "teacher.npz").state_dict()
-            self.assertGreater(float(after["depth_entry.weight"].abs().max()), 0)
-            self.assertFalse(torch.equal(before["outconv.weight"], after["outconv.weight"]))
-            with np.load(out / "maps.npz") as maps:
+            self.assertIs(report["refined"]["seen_in_training"], seen)
+            self.assertEqual(set(report["kept"]), {"0.4", "1"})
+            last = u2net.load(out / "teacher-1.npz").state_dict()
+            part = u2net.load(out / "teacher-0.4.npz").state_dict()
+            self.assertGreater(float(last["depth_entry.weight"].abs().max()), 0)
+            for name in ("stage1.rebnconvin.conv_s1.weight", "depth_entry.weight", "outconv.bias"):
+                way = torch.lerp(first[name], last[name], 0.4)
+                shifts = [report["kept"][place]["bias shift"] for place in ("0.4", "1")]
+                if name == "outconv.bias":
+                    way += shifts[0] - 0.4 * shifts[1]
+                else:
+                    self.assertFalse(torch.equal(first[name], last[name]))
+                torch.testing.assert_close(part[name], way, atol=2e-2 * float(way.abs().max()), rtol=0)
+            self.assertEqual(any(shifts), not seen)
+            with np.load(out / "maps-0.4.npz") as maps:
                 self.assertEqual(len(maps.files), 2)
-            self.assertEqual(len(list((out / "maps").iterdir())), 2)
 
     def test_it_teaches(self) -> None:
         refined = self.refined()
-        teacher = ["--maps", refined / "maps", "--teacher", refined / "teacher.npz"]
+        archive = ROOT / "weights" / "hdfnet_vgg16.pt"
+        teachers = [archive, refined / "teacher-0.4.npz"]
+        learnt = ["--archive", *teachers, "--size", 32, "--limit", 2, "--out", self.folder / "maps"]
+        self.assertEqual(teach.main([str(w) for w in ["--data", self.folder, *learnt]]), 0)
+        self.assertEqual(len(list((self.folder / "maps").iterdir())), 2)
+        teacher = ["--maps", self.folder / "maps", "--teacher", *teachers]
         with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
             report = self.trained(*teacher, "--sharpen", 1.5)
         self.assertEqual(report["steps"], self.STEPS)
         self.assertEqual(mixing.call_count, self.STEPS)
         self.assertEqual(report["options"]["sharpen"], "1.5")
+
+    def test_of_composed_views_the_teachers_answers_are_the_whole_target(self) -> None:
+        run = self.run_of("--teacher", self.folder / "u2net.npz", "--composed", 1)
+        run.delivered_share.fill_(1)  # else every image would have the offsets of its origin
+        with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
+            run.train_step()
+        _, _, shares, offset = mixing.call_args.args
+        self.assertEqual(shares.tolist(), [1.0, 1.0])
+        self.assertEqual(offset.tolist(), [False, False])
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            self.run_of("--composed", 0.5)
+        self.assertIn("--composed needs --teacher", said.getvalue())
 
     def run_of(self, *more: object) -> train.Run:
         archive = ROOT / "weights" / "hdfnet_vgg16.pt"
@@ -585,9 +659,11 @@ class TeacherRun(unittest.TestCase):
         archive = ROOT / "weights" / "hdfnet_vgg16.pt"
         run = self.run_of("--teacher", self.folder / "u2net.npz", archive)
         rgb, depth = torch.randn(2, 3, 32, 32), torch.rand(2, 1, 32, 32)
-        each = [teacher(rgb, depth) for teacher in run.teachers]
+        each = [teacher(rgb, depth) for teacher in run.teachers.networks]
         self.assertGreater(float((each[0] - each[1]).abs().max()), 0.01)
-        torch.testing.assert_close(run._answers(rgb, depth), (each[0] + each[1]) / 2)
+        torch.testing.assert_close(run.teachers(rgb, depth), (each[0] + each[1]) / 2)
+        expected = train.evaluate(run.teachers, run.images, 32, blind=False)
+        self.assertEqual(run.taught_by, expected)
 
     def test_a_state_that_was_taught_goes_on_so(self) -> None:
         state = self.folder / "state.pt"
