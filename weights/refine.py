@@ -65,7 +65,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         nargs="+",
         default=(0.4, 1.0),
         metavar="PLACE",
-        help="where the networks that are kept lie between the first weights (0) and the refined (1)",
+        help="where the networks that are kept lie between the first weights (0) and the refined (1); "
+        "their weights are interpolated (WiSE-FT)",
     )
     parser.add_argument("--evaluations", type=int, default=5)
     parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
@@ -84,7 +85,10 @@ class Refinement:
         self.images = train.Images(options.data, options.limit, self.device, options.all_labelled)
         self.chances = train.initial_chances(self.images, options.shares)
         model = u2net.load(options.start, options.drop)
-        self.first = {name: t.to(self.device) for name, t in model.state_dict().items()}
+        self.first = {
+            name: tensor.detach().to(self.device, copy=True)
+            for name, tensor in model.state_dict().items()
+        }
         self.model = model.to(self.device, memory_format=torch.channels_last)
         self.average = train.Average(self.model, options.average)
         self.curve: List[Dict[str, object]] = []
@@ -192,8 +196,10 @@ class Refinement:
             if not options.all_labelled:
                 shift = train.level_bias(model, images, options.size, False)
                 model.outconv.bias.add_(shift)
+            path = options.out / f"teacher-{place:g}.npz"
+            u2net.store(model.state_dict(), path)
+            model.load_state_dict(u2net.load(path).state_dict())  # what follows is the file's
             train.write_maps(model, images, options.size, False, options.out / f"maps-{place:g}.npz")
-        u2net.store(model.state_dict(), options.out / f"teacher-{place:g}.npz")
         return {"bias shift": shift, **self.measure(f"{place:g} of the way")}
 
     def finish(self) -> None:

@@ -3,8 +3,8 @@
     python weights/teach.py --data PACK --archive EARLIER.pt [ANOTHER.pt U2NET.npz ...] --out MAPS
 
 The images are those whose masks come from the RGB network: there the maps stand for what the RGB-D
-network might have chosen, since the earlier networks answer as that one's masks taught them. Of
-several networks the mean is written.
+network might have chosen, whose masks were among those that the earlier networks learnt. Of several
+networks the mean is written.
 """
 
 from __future__ import annotations

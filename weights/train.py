@@ -73,14 +73,14 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         nargs=3,
         default=(0.6, 0.3, 0.3),
         metavar=("TRAIN", "LABELLED", "SOD"),
-        help="its answers' share of the targets in the views of each source",
+        help="their answers' share of the targets in the views of each source (distillation)",
     )
     parser.add_argument(
         "--composed",
         type=float,
         default=0.0,
-        help="share of the views that are put together from two, for which the teachers' answers are "
-        "the whole target",
+        help="share of the views that are put together from two (CutMix and mixup), for which the "
+        "teachers' answers are the whole target",
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=8.0, help="length of the whole schedule")
@@ -136,6 +136,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         parser.error("give either --features or --start")
     if options.slice_minutes and not options.state:
         parser.error("--slice-minutes needs --state")
+    if not 0 <= options.composed <= 1:
+        parser.error(f"--composed {options.composed:g}: expected a share, 0 to 1")
     if options.composed and not options.teachers:
         parser.error("--composed needs --teacher: no mask belongs to such views")
     if options.all_labelled and options.bias_shift is None:
@@ -575,8 +577,8 @@ def adopt(images: Images, maps: Tensor, chances: Tensor, shares: Sequence[float]
 class Teachers(nn.Module):
     """Other networks, whose mean map (N,1,H,W) in 0..1 is their answer to rgb and depth.
 
-    On CUDA they compute in bfloat16 as under autocast, which would round their weights at every
-    call, and resize in float32.
+    On CUDA they compute in bfloat16. Autocast would do that too, but it rounds the weights at every
+    call, and resizes in float32.
     """
 
     def __init__(self, paths: Sequence[Path], device: torch.device) -> None:
@@ -647,9 +649,11 @@ class Run:
             }
         )
         self.optimiser = torch.optim.AdamW(groups, fused=self.device.type == "cuda")
-        self.taught_by = self._measured_teachers()
+        self.taught_by: Optional[Dict[str, float]] = None
         if resumed:
             self._restore()
+        elif self.teachers is not None:
+            self.taught_by = self._measured_teachers()
         print(f"{self.clock():6.1f} s  network ready", flush=True)
 
     def _origins(self) -> Tensor:
@@ -664,13 +668,13 @@ class Run:
         shares["validation"] = shares["labelled"]
         return torch.tensor([shares[s] for s in self.images.source], device=self.device)
 
-    def _measured_teachers(self) -> Optional[Dict[str, float]]:
-        """How good the teachers' answers are on the validation images."""
-        if self.teachers is None:
-            return None
+    def _measured_teachers(self) -> Dict[str, float]:
+        """How good the teachers' answers are on the validation images. Whether they trained on
+        these is not known here."""
         options = self.options
         with steady_kernels():
             found = evaluate(self.teachers, self.images, options.size, options.depth_blind)
+        del found["seen_in_training"]
         print(f"{self.clock():6.1f} s  the teachers: {found}", flush=True)
         return found
 
@@ -717,6 +721,7 @@ class Run:
         self.delivered_share = kept["delivered_share"]
         self.images.pack.adopted = kept["adopted"]
         self.curve = kept["curve"]
+        self.taught_by = kept["taught_by"]
         torch.manual_seed(self.options.seed + self.step)
 
     def keep(self) -> None:
@@ -733,6 +738,7 @@ class Run:
             "delivered_share": self.delivered_share,
             "adopted": self.images.pack.adopted,
             "curve": self.curve,
+            "taught_by": self.taught_by,
         }
         torch.save(content, self.options.state)
         print(f"{self.clock():6.1f} s  state kept in {self.options.state}", flush=True)

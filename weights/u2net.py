@@ -138,18 +138,23 @@ class U2Net(nn.Module):
 
 
 def load(path: Path, drop: float = 0.0) -> U2Net:
-    """From a file that `store` wrote; no code in it is run. What it has not is left as it begins:
-    the file that this module makes knows nothing of depth."""
+    """From a file that `store` wrote; no code in it is run. One without weights for depth, as this
+    module makes it, gets zeros for them; ValueError when others are missing."""
     model = U2Net(drop)
-    state = dict(model.state_dict())
+    state = {f"{_DEPTH}.weight": torch.zeros_like(model.depth_entry.weight)}
     with np.load(path, allow_pickle=False) as stored:
         for name in stored.files:
             if name.endswith(_SCALE):
                 continue
             tensor = torch.from_numpy(stored[name].astype(np.float32))
-            if name + _SCALE in stored.files:
+            if stored[name].dtype == np.int8:
+                if name + _SCALE not in stored.files:
+                    raise ValueError(f"{path}: {name} is int8, but {name + _SCALE} is missing")
                 tensor = tensor * torch.from_numpy(stored[name + _SCALE]).reshape(-1, 1, 1, 1)
             state[name] = tensor
+    missing = sorted(set(model.state_dict()) - set(state))
+    if missing:
+        raise ValueError(f"{path}: no weights of U²-Net: {', '.join(missing[:3])} missing")
     model.load_state_dict(state)
     return model
 

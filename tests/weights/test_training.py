@@ -513,6 +513,17 @@ class Teacher(unittest.TestCase):
         self.assertEqual(float(again["depth_entry.weight"].abs().max()), 0)
         torch.testing.assert_close(again["outconv.bias"], state["outconv.bias"])
 
+    def test_a_file_that_lacks_weights_is_refused(self) -> None:
+        for lost, said in (("side1.bias", "no weights of U²-Net: side1.bias missing"), ("side1.weight_scale", "side1.weight is int8")):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "u2net.npz"
+                u2net.store(self.model.state_dict(), path)
+                with np.load(path) as stored:
+                    kept = {name: stored[name] for name in stored.files if name != lost}
+                np.savez(path, **kept)
+                with self.assertRaisesRegex(ValueError, said):
+                    u2net.load(path)
+
     def test_weights_between_the_first_and_the_last(self) -> None:
         first, last = {"a": torch.zeros(2)}, {"a": torch.tensor([1.0, 2.0])}
         torch.testing.assert_close(refine.between(first, last, 0.25)["a"], torch.tensor([0.25, 0.5]))
@@ -599,25 +610,37 @@ class TeacherRun(unittest.TestCase):
     def test_a_network_is_refined(self) -> None:
         first = u2net.load(self.folder / "u2net.npz").state_dict()
         for seen in (False, True):
-            out = self.refined(*["--all-labelled"] * seen)
+            out = self.refined("--lr", "0.05", *["--all-labelled"] * seen)
             report = json.loads((out / "metrics.json").read_text())
             self.assertEqual(report["steps"], self.STEPS)
             self.assertIs(report["refined"]["seen_in_training"], seen)
             self.assertEqual(set(report["kept"]), {"0.4", "1"})
+            shifts = [report["kept"][place]["bias shift"] for place in ("0.4", "1")]
             last = u2net.load(out / "teacher-1.npz").state_dict()
             part = u2net.load(out / "teacher-0.4.npz").state_dict()
             self.assertGreater(float(last["depth_entry.weight"].abs().max()), 0)
-            for name in ("stage1.rebnconvin.conv_s1.weight", "depth_entry.weight", "outconv.bias"):
+            for name in first:
                 way = torch.lerp(first[name], last[name], 0.4)
-                shifts = [report["kept"][place]["bias shift"] for place in ("0.4", "1")]
                 if name == "outconv.bias":
                     way += shifts[0] - 0.4 * shifts[1]
-                else:
-                    self.assertFalse(torch.equal(first[name], last[name]))
                 torch.testing.assert_close(part[name], way, atol=2e-2 * float(way.abs().max()), rtol=0)
+            self.assertGreater(float((last["outconv.weight"] - first["outconv.weight"]).abs().max()), 0.03)
             self.assertEqual(any(shifts), not seen)
             with np.load(out / "maps-0.4.npz") as maps:
                 self.assertEqual(len(maps.files), 2)
+
+    def test_the_first_weights_stay_as_they_were(self) -> None:
+        line = self.tiny("--start", self.folder / "u2net.npz", "--out", self.folder, "--lr", 0.1)
+        run = refine.Refinement(refine.parse_arguments(line))
+        run.step = 1  # the first step's rate is zero
+        run.set_rate(run.progress())
+        run.train_step()
+        given = u2net.load(self.folder / "u2net.npz").state_dict()
+        moved = run.model.state_dict()
+        for name, tensor in given.items():
+            torch.testing.assert_close(run.first[name], tensor, rtol=0, atol=0)
+        self.assertFalse(torch.equal(moved["outconv.bias"], given["outconv.bias"]))
+        self.assertFalse(torch.equal(moved["outconv.weight"], given["outconv.weight"]))
 
     def test_it_teaches(self) -> None:
         refined = self.refined()
@@ -632,18 +655,46 @@ class TeacherRun(unittest.TestCase):
         self.assertEqual(report["steps"], self.STEPS)
         self.assertEqual(mixing.call_count, self.STEPS)
         self.assertEqual(report["options"]["sharpen"], "1.5")
+        self.assertEqual(report["teachers"]["images"], 2)
 
     def test_of_composed_views_the_teachers_answers_are_the_whole_target(self) -> None:
         run = self.run_of("--teacher", self.folder / "u2net.npz", "--composed", 1)
         run.delivered_share.fill_(1)  # else every image would have the offsets of its origin
+        shown, origins, composed = [], [], []
+        as_it_is = augment.compose
+
+        def compose(*arguments: object) -> tuple:
+            composed.append(as_it_is(*arguments))
+            return composed[-1]
+
+        def logits(rgb: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
+            origins.append(run.offsets.origin.tolist())
+            shown.append((rgb, depth))
+            return type(run.model).logits(run.model, rgb, depth)
+
         with mock.patch.object(train, "taught", wraps=train.taught) as mixing:
-            run.train_step()
+            with mock.patch.object(augment, "compose", compose):
+                with mock.patch.object(run.model, "logits", logits):
+                    with mock.patch.object(
+                        run.teachers, "forward", side_effect=run.teachers.forward
+                    ) as asking:
+                        run.train_step()
         _, _, shares, offset = mixing.call_args.args
         self.assertEqual(shares.tolist(), [1.0, 1.0])
         self.assertEqual(offset.tolist(), [False, False])
-        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
-            self.run_of("--composed", 0.5)
-        self.assertIn("--composed needs --teacher", said.getvalue())
+        self.assertEqual(origins, [[0, 0]])
+        for seen in (shown[0], asking.call_args.args):
+            for mine, made in zip(seen, composed[0]):
+                torch.testing.assert_close(mine, made, rtol=0, atol=0)
+
+    def test_composed_views_need_a_teacher_and_a_share(self) -> None:
+        for options, expected in (
+            (["--composed", 0.5], "--composed needs --teacher"),
+            (["--composed", -0.5], "--composed -0.5: expected a share, 0 to 1"),
+        ):
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+                self.run_of(*options)
+            self.assertIn(expected, said.getvalue())
 
     def run_of(self, *more: object) -> train.Run:
         archive = ROOT / "weights" / "hdfnet_vgg16.pt"
@@ -663,6 +714,7 @@ class TeacherRun(unittest.TestCase):
         self.assertGreater(float((each[0] - each[1]).abs().max()), 0.01)
         torch.testing.assert_close(run.teachers(rgb, depth), (each[0] + each[1]) / 2)
         expected = train.evaluate(run.teachers, run.images, 32, blind=False)
+        del expected["seen_in_training"]
         self.assertEqual(run.taught_by, expected)
 
     def test_a_state_that_was_taught_goes_on_so(self) -> None:
