@@ -23,7 +23,7 @@ bool entry_runs_on(std::string_view entry, int capability) {
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), built);
   if (error != std::errc()) return false;
   const std::string_view rest = entry.substr(static_cast<std::size_t>(end - entry.data()));
-  if (rest.starts_with("a")) return built == capability;
+  if (rest.starts_with('a')) return built == capability;
   const bool machine_code = built / 10 == capability / 10 && built <= capability;
   const bool compiled_by_driver = built <= capability;
   if (rest == "-real") return machine_code;

@@ -18,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TORCH='torch==2.11.0'
 PYTHON_PACKAGES=('numpy>=1.26,<3' 'pillow>=10')
 # Pinned, because every version formats and warns differently.
-LINT_PYTHON_PACKAGES=('clang-format==14.0.6' 'clang-tidy==18.1.8')
+LINT_PYTHON_PACKAGES=('clang-format==14.0.6' 'clang-tidy==23.1.4')
 
 SYSTEM_PACKAGES=(
   g++ cmake ninja-build ccache

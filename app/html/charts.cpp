@@ -88,13 +88,13 @@ class RoofPlane {
   /// Grid lines at the powers of ten, with their numbers.
   std::string grid() const {
     std::string content;
-    for (double power = x_low_; power <= x_high_; ++power) {
+    for (int power = static_cast<int>(x_low_); power <= x_high_; ++power) {
       const double at = x(std::pow(10, power));
       content += line_element(at, top, at, height - bottom, "grid");
       content +=
           text_element(at, height - bottom + 16, format("%g", std::pow(10, power)), "middle");
     }
-    for (double power = y_low_; power <= y_high_; ++power) {
+    for (int power = static_cast<int>(y_low_); power <= y_high_; ++power) {
       const double at = y(std::pow(10, power));
       content += line_element(left, at, width - right, at, "grid");
       content += text_element(left - 6, at + 4, format("%g", std::pow(10, power - 12)), "end");

@@ -4,6 +4,7 @@
 #include <bit>
 #include <new>
 #include <opencv2/core.hpp>
+#include <utility>
 
 #include "image/channels.h"
 #include "image/decoders.h"
@@ -140,7 +141,7 @@ RawDepth decode_depth_raw(std::span<const std::byte> bytes, std::string_view lab
   ReadInfo info;
   const Source source(bytes, label, Purpose::depth, info);
   RawDepth raw = to_raw_depth(source, decode_upright(source));
-  raw.info = info;
+  raw.info = std::move(info);
   return raw;
 }
 

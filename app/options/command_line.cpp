@@ -56,7 +56,7 @@ struct Parser {
 };
 
 [[noreturn]] void fail_on_extra(const std::string& argument) {
-  if (!argument.starts_with("-")) {
+  if (!argument.starts_with('-')) {
     throw UsageError("Unexpected argument '" + argument +
                      "': every input is given with an option, as in --rgb PATH --depth PATH.");
   }

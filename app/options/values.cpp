@@ -150,7 +150,7 @@ void parse_value(const std::string& text, std::vector<Save>& value) {
     if (std::find(parsed.begin(), parsed.end(), save) == parsed.end()) parsed.push_back(save);
     begin = end + 1;
   }
-  value = parsed;
+  value = std::move(parsed);
 }
 
 void parse_value(const std::string& text, InputSize& value) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <opencv2/core.hpp>
+#include <utility>
 #include <vector>
 
 #include "image/depth.h"
@@ -37,7 +38,7 @@ int main() {
   cv::randu(depth16, 0, 6000);
   cv::randu(map, 0, 1);
   RawDepth raw;
-  raw.values = depth16;
+  raw.values = std::move(depth16);
   const cv::Mat small = pil_resize_bilinear(rgb, {320, 320});
   const cv::Mat depth8 = depth_to_8bit(raw, {}, "depth").depth8;
   std::vector<float> planes(3 * 320 * 320);
