@@ -11,6 +11,7 @@
 
 #include "hdfnet/error.h"
 #include "layout.h"
+#include "quantization.h"
 
 namespace hdfnet {
 namespace {
@@ -225,21 +226,31 @@ void check_shape(const std::string& name, const at::Tensor& tensor, const Shape&
   }
 }
 
-void check_values(const std::string& name, const at::Tensor& tensor) {
+bool optional_entry(const std::string& name) {
+  return name.find(".num_batches_tracked") != std::string::npos;
+}
+
+void check_finite(const std::string& name, const at::Tensor& tensor) {
+  if (at::isfinite(tensor).all().item<bool>()) return;
+  const int64_t bad = at::isfinite(tensor).logical_not().sum().item<int64_t>();
+  fail("parameter " + name + ": " + std::to_string(bad) + " of its " +
+       std::to_string(tensor.numel()) + " values are NaN, infinite or too large for float32.");
+}
+
+void check_values(const Parameters& stored, const std::string& name, const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kChar) {
+    // What an int8 stands for is finite if 128 times its scale is.
+    check_finite(name + "_scale", scale_of(stored, name, tensor) * 128);
+    return;
+  }
   if (!at::isFloatingType(tensor.scalar_type())) {
-    if (name.size() > 19 && name.rfind("num_batches_tracked") == name.size() - 19) return;
+    if (optional_entry(name)) return;
     fail("parameter " + name + ": expected floating-point values, found " +
          std::string(c10::toString(tensor.scalar_type())) + ".");
   }
-  if (!at::isfinite(tensor).all().item<bool>()) {
-    const int64_t bad = at::isfinite(tensor).logical_not().sum().item<int64_t>();
-    fail("parameter " + name + ": " + std::to_string(bad) + " of its " +
-         std::to_string(tensor.numel()) + " values are NaN or infinite.");
-  }
-}
-
-bool optional_entry(const std::string& name) {
-  return name.find(".num_batches_tracked") != std::string::npos;
+  const at::ScalarType type = tensor.scalar_type();
+  const bool as_it_is = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  check_finite(name, as_it_is ? tensor : tensor.to(at::kFloat));  // float64 may not fit
 }
 
 // The first few of a list of names, and how many more there are.
@@ -259,7 +270,8 @@ void check_all(const Parameters& parameters, const Specification& expected, Vari
   }
   std::vector<std::string> unexpected;
   for (const auto& [key, tensor] : parameters) {
-    if (expected.count(key) == 0) unexpected.push_back(key + " " + text(tensor.sizes()));
+    if (expected.count(key) == 0 && !is_scale(parameters, key))
+      unexpected.push_back(key + " " + text(tensor.sizes()));
   }
   if (!missing.empty()) {
     std::string message = "missing parameter" + network + ", expected: " + listed(missing) + ".";
@@ -268,9 +280,11 @@ void check_all(const Parameters& parameters, const Specification& expected, Vari
   }
   if (!unexpected.empty())
     fail("unexpected parameter, not" + network + ": " + listed(unexpected) + ".");
-  for (const auto& [key, tensor] : parameters) {
-    check_shape(key, tensor, expected.at(key));
-    check_values(key, tensor);
+  for (const auto& [key, shape] : expected) {
+    const auto entry = parameters.find(key);
+    if (entry == parameters.end()) continue;  // it is optional
+    check_shape(key, entry->second, shape);
+    check_values(parameters, key, entry->second);
   }
 }
 

@@ -167,10 +167,10 @@ struct Engine::Impl {
       : device(check_device(options.device)),
         precision(resolve(options.precision, device)),
         ddpm(options.ddpm),
+        architecture(inspect(parameters)),
+        backend(make_backend(device, precision, architecture.variant)),
         // Each layer turns its own parameters into float32, so that they never exist all at once
         // beside the layers' copies.
-        architecture(inspect(dequantize(parameters))),
-        backend(make_backend(device, precision, architecture.variant)),
         network(parameters, architecture, ddpm, backend) {
 #ifdef HDFNET_WITH_CUDA
     if (device.is_cuda() && options.graphs) {

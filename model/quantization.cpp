@@ -1,9 +1,13 @@
 // Stored parameters (fp16, bf16, int8 with per-channel scales) as float32.
 
+#include "quantization.h"
+
 #include <ATen/ATen.h>
 
+#include <string_view>
+#include <vector>
+
 #include "hdfnet/error.h"
-#include "hdfnet/parameters.h"
 
 namespace hdfnet {
 namespace {
@@ -18,32 +22,29 @@ std::string shape_text(const at::Tensor& tensor) {
   return c10::str(tensor.sizes());
 }
 
-at::Tensor dequantize_one(const std::string& name, const at::Tensor& stored,
-                          const Parameters& all) {
-  const auto entry = all.find(name + std::string(kScale));
-  if (entry == all.end()) {
+}  // namespace
+
+at::Tensor scale_of(const Parameters& stored, const std::string& name, const at::Tensor& values) {
+  const auto entry = stored.find(name + std::string(kScale));
+  if (entry == stored.end()) {
     throw Error(ErrorCode::weights, "parameter " + name + " is int8 but " + name +
                                         "_scale, its scale for each output channel, is missing.");
   }
   const at::Tensor scale = entry->second.to(at::kFloat).flatten();
-  if (stored.dim() == 0 || scale.numel() != stored.size(0)) {
+  if (values.dim() == 0 || scale.numel() != values.size(0)) {
     throw Error(ErrorCode::weights,
                 "parameter " + name + "_scale: expected one value for each of the " +
-                    std::to_string(stored.dim() ? stored.size(0) : 0) +
+                    std::to_string(values.dim() ? values.size(0) : 0) +
                     " output channels, found shape " + shape_text(entry->second) + ".");
   }
-  std::vector<int64_t> broadcast(stored.dim(), 1);
-  broadcast[0] = scale.numel();
-  return stored.to(at::kFloat).mul_(scale.reshape(broadcast));
+  return scale;
 }
 
-bool is_scale(const std::string& name, const Parameters& stored) {
+bool is_scale(const Parameters& stored, const std::string& name) {
   if (!ends_with(name, kScale)) return false;
   const auto owner = stored.find(name.substr(0, name.size() - kScale.size()));
   return owner != stored.end() && owner->second.scalar_type() == at::kChar;
 }
-
-}  // namespace
 
 at::Tensor dequantized(const Parameters& stored, const std::string& name) {
   const auto entry = stored.find(name);
@@ -51,14 +52,19 @@ at::Tensor dequantized(const Parameters& stored, const std::string& name) {
     throw Error(ErrorCode::weights, "missing parameter " + name + ".");
   }
   const at::Tensor& tensor = entry->second;
-  if (tensor.scalar_type() == at::kChar) return dequantize_one(name, tensor, stored);
+  if (tensor.scalar_type() == at::kChar) {
+    const at::Tensor scale = scale_of(stored, name, tensor);
+    std::vector<int64_t> each_channel(tensor.dim(), 1);
+    each_channel[0] = scale.numel();
+    return tensor.to(at::kFloat).mul_(scale.view(each_channel));
+  }
   return at::isFloatingType(tensor.scalar_type()) ? tensor.to(at::kFloat) : tensor;
 }
 
 Parameters dequantize(const Parameters& stored) {
   Parameters result;
   for (const auto& [name, tensor] : stored) {
-    if (!is_scale(name, stored)) result.emplace(name, dequantized(stored, name));
+    if (!is_scale(stored, name)) result.emplace(name, dequantized(stored, name));
   }
   return result;
 }

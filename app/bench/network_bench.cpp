@@ -240,7 +240,7 @@ int run_network(const Options& options) {
   const c10::InferenceMode inference;
   std::vector<Row> rows;
   for (const std::string& weights : options.weights) {
-    const std::string variant(name(inspect(dequantize(load_parameters(weights))).variant));
+    const std::string variant(name(inspect(load_parameters(weights)).variant));
     for (const std::string& precision : options.precisions) {
       const Subject what = subject(options, weights, precision);
       std::vector<Forward> forms;

@@ -46,6 +46,15 @@ void write_archive(const MemoryFile& file, const std::uint8_t* pickle, std::size
   writer.writeEndOfFile();
 }
 
+template <typename Step>
+void may_refuse(const Step& step) {
+  try {
+    step();
+  } catch (const hdfnet::Error& error) {
+    HDFNET_REQUIRE(error.code() == hdfnet::ErrorCode::weights);
+  }
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -55,10 +64,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   } else {
     file.write(data, size);
   }
-  try {
-    hdfnet::inspect(hdfnet::dequantize(hdfnet::load_parameters(file.path())));
-  } catch (const hdfnet::Error& error) {
-    HDFNET_REQUIRE(error.code() == hdfnet::ErrorCode::weights);
-  }
+  hdfnet::Parameters parameters;
+  may_refuse([&] { parameters = hdfnet::load_parameters(file.path()); });
+  may_refuse([&] { hdfnet::dequantize(parameters); });
+  may_refuse([&] { hdfnet::inspect(parameters); });
   return 0;
 }

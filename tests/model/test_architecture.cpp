@@ -101,7 +101,7 @@ TEST(Architecture, RefusesNonFiniteValues) {
   bad[5] = std::numeric_limits<float>::infinity();
   parameters["trans8.bias"] = bad;
   expect_contains(message(parameters),
-                  "parameter trans8.bias: 2 of its 64 values are NaN or infinite");
+                  "parameter trans8.bias: 2 of its 64 values are NaN, infinite or");
 }
 
 TEST(Architecture, RefusesIntegerWeightsWithoutScale) {
@@ -113,6 +113,63 @@ TEST(Architecture, RefusesIntegerWeightsWithoutScale) {
   } catch (const Error& error) {
     expect_contains(error.what(), "parameter trans8.weight is int8 but trans8.weight_scale");
   }
+}
+
+// As export.py --dtype int8 stores them.
+Parameters in_8_bits() {
+  Parameters result;
+  for (const auto& [name, tensor] : vgg16()) {
+    const bool convolution = tensor.dim() == 4;
+    const bool counter = name.find("num_batches_tracked") != std::string::npos;
+    const at::ScalarType type = convolution ? at::kChar : counter ? at::kLong : at::kFloat;
+    result.emplace(name, at::zeros({}, type).expand(tensor.sizes()));
+    if (convolution) result.emplace(name + "_scale", at::ones({tensor.size(0)}));
+  }
+  return result;
+}
+
+TEST(Architecture, TakesParametersAsTheyAreStored) {
+  EXPECT_EQ(inspect(in_8_bits()).variant, Variant::vgg16);
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kDouble}) {
+    Parameters parameters;
+    for (const auto& [name, tensor] : vgg16()) {
+      parameters.emplace(name, at::zeros({}, type).expand(tensor.sizes()));
+    }
+    EXPECT_EQ(inspect(parameters).variant, Variant::vgg16) << at::toString(type);
+    parameters["trans8.bias"] =
+        at::full({64}, std::numeric_limits<double>::infinity()).to(parameters["trans8.bias"]);
+    expect_contains(message(parameters),
+                    "parameter trans8.bias: 64 of its 64 values are NaN, infinite or");
+  }
+}
+
+TEST(Architecture, ChecksTheScalesOfIntegerWeights) {
+  Parameters parameters = in_8_bits();
+  parameters["trans8.weight_scale"] = at::ones({63});
+  expect_contains(message(parameters),
+                  "parameter trans8.weight_scale: expected one value for each of the 64 output");
+  parameters.erase("trans8.weight_scale");
+  expect_contains(message(parameters), "parameter trans8.weight is int8 but trans8.weight_scale");
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 1e37F}) {  // 1e37 * 128 is inf
+    parameters["trans8.weight_scale"] = at::ones({64});
+    parameters["trans8.weight_scale"][7] = bad;
+    expect_contains(message(parameters),
+                    "parameter trans8.weight_scale: 1 of its 64 values are NaN, infinite or");
+  }
+  parameters["trans8.weight_scale"] = at::ones({64});
+  parameters["trans8.weight"] = at::zeros({64, 256, 1, 1}, at::kChar);
+  expect_contains(message(parameters),
+                  "parameter trans8.weight: expected shape (64, 512, 1, 1), found (64, 256, 1, 1)");
+  parameters["trans8.weight"] = at::zeros({64, 512, 1, 1}, at::kChar);
+  parameters.emplace("extra_scale", at::ones({2}));
+  expect_contains(message(parameters), "unexpected parameter, not of HDFNet VGG16: extra_scale");
+}
+
+TEST(Architecture, RefusesWhatIsTooLargeForFloat32) {
+  Parameters parameters = vgg16();
+  parameters["trans8.bias"] = at::full({64}, 1e300, at::kDouble);
+  expect_contains(message(parameters),
+                  "parameter trans8.bias: 64 of its 64 values are NaN, infinite or");
 }
 
 TEST(Architecture, RefusesAnotherNetwork) {

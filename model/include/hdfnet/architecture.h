@@ -21,9 +21,9 @@ struct Architecture {
   std::vector<int64_t> dilations;   ///< one DDPM branch each: 1 3 5
 };
 
-/// Tells the variant from the parameters and checks every one of them: a missing, unexpected,
-/// mis-shaped, wrongly typed or non-finite parameter throws Error(weights) that names it with the
-/// expected and the actual shape.
+/// Tells the variant from the parameters, as they are stored or as dequantize() gives them, and
+/// checks every one of them: a missing, unexpected, mis-shaped, wrongly typed or non-finite
+/// parameter throws Error(weights) that names it with the expected and the actual shape.
 Architecture inspect(const Parameters& parameters);
 
 }  // namespace hdfnet
