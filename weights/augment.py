@@ -287,7 +287,8 @@ def compose(rgb: Tensor, depth: Tensor, share: float) -> Tuple[Tensor, Tensor, T
     """Views that no camera gives, for networks to learn from another network's answers.
 
     Of `share` of the views, half get a rectangle of their neighbour in the batch (CutMix), and half
-    are blended with it (mixup). No mask belongs to these: the third result, (N,) bool, tells which they are.
+    are blended with it (mixup). No mask belongs to these: the third result, (N,) bool, tells which
+    they are.
     """
     n, size, device = rgb.shape[0], rgb.shape[-1], rgb.device
     composed = _chance(n, share, device)

@@ -3,9 +3,10 @@
     python weights/refine.py --data PACK --start u2net.npz --out OUT --minutes 4
 
 U²-Net learnt from other photographs, with true masks, what people look at. Here it learns the masks
-of this pack, and to see depth. Networks are kept from several places on the way from the first weights
-to the refined ones (--towards), for these differ in their errors. OUT gets one file of 8-bit weights
-for each (teacher-0.4.npz, ...), metrics.json and the validation images' logits (maps-0.4.npz, ...).
+of this pack, and to see depth. Networks are kept from several places on the way from the first
+weights to the refined ones (--towards), for these differ in their errors. OUT gets one file of
+8-bit weights for each (teacher-0.4.npz, ...), metrics.json and the validation images' logits
+(maps-0.4.npz, ...).
 
 80 of the `labelled` images are kept from training, as in train.py.
 """
@@ -65,8 +66,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
         nargs="+",
         default=(0.4, 1.0),
         metavar="PLACE",
-        help="where the networks that are kept lie between the first weights (0) and the refined (1); "
-        "their weights are interpolated (WiSE-FT)",
+        help="where the networks that are kept lie between the first weights (0) and the refined "
+        "(1); their weights are interpolated (WiSE-FT)",
     )
     parser.add_argument("--evaluations", type=int, default=5)
     parser.add_argument("--limit", type=int, default=0, help="images per source, for a trial")
