@@ -39,6 +39,7 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import archive  # noqa: E402
+import archive_reader  # noqa: E402
 import augment  # noqa: E402
 import hdfnet  # noqa: E402
 import imagenet  # noqa: E402
@@ -511,17 +512,8 @@ def new_model(options: argparse.Namespace, images: Images, device: torch.device)
 
 
 def read_archive(path: Path) -> Dict[str, Tensor]:
-    """The float32 state dict of an archive written by archive.py."""
-    stored = torch.jit.load(str(path), map_location="cpu").state_dict()
-    state = {}
-    for name, tensor in stored.items():
-        if name.endswith("_scale"):
-            continue
-        scale = stored.get(name + "_scale")
-        if scale is not None:
-            tensor = tensor.float() * scale.reshape(-1, 1, 1, 1)
-        state[name] = tensor.float() if tensor.is_floating_point() else tensor
-    return state
+    """The float32 state dict of an HDFNet-VGG16 archive."""
+    return archive_reader.load(path, "vgg16")[1]
 
 
 def read_network(path: Path) -> nn.Module:

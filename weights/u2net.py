@@ -21,6 +21,8 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import archive  # noqa: E402
+import archive_reader  # noqa: E402
+from checkpoint import CheckpointError  # noqa: E402
 
 # name, height, inputs, middle, outputs; those that are flat dilate in place of pooling
 _DOWN = (
@@ -41,7 +43,6 @@ _UP = (
 _FLAT = ("stage5", "stage6", "stage5d")
 _SIDES = (64, 64, 128, 256, 512, 512)  # channels of the maps that the side outputs are made of
 _DEPTH = "depth_entry"
-_SCALE = "_scale"  # ends the names of 8-bit weights' scales
 
 
 class Rectified(nn.Module):
@@ -141,17 +142,14 @@ def load(path: Path, drop: float = 0.0) -> U2Net:
     """From a file that `store` wrote; no code in it is run. One without weights for depth, as this
     module makes it, gets zeros for them; ValueError when others are missing."""
     model = U2Net(drop)
-    state = {f"{_DEPTH}.weight": torch.zeros_like(model.depth_entry.weight)}
-    with np.load(path, allow_pickle=False) as stored:
-        for name in stored.files:
-            if name.endswith(_SCALE):
-                continue
-            tensor = torch.from_numpy(stored[name].astype(np.float32))
-            if stored[name].dtype == np.int8:
-                if name + _SCALE not in stored.files:
-                    raise ValueError(f"{path}: {name} is int8, but {name + _SCALE} is missing")
-                tensor = tensor * torch.from_numpy(stored[name + _SCALE]).reshape(-1, 1, 1, 1)
-            state[name] = tensor
+    with np.load(path, allow_pickle=False) as file:
+        stored = {name: torch.from_numpy(file[name]) for name in file.files}
+    try:
+        state = archive_reader.dequantised(stored)
+    except CheckpointError as error:
+        raise ValueError(f"{path}: {error}") from error
+    state = {name: tensor.float() for name, tensor in state.items()}
+    state.setdefault(f"{_DEPTH}.weight", torch.zeros_like(model.depth_entry.weight))
     missing = sorted(set(model.state_dict()) - set(state))
     if missing:
         raise ValueError(f"{path}: no weights of U²-Net: {', '.join(missing[:3])} missing")
@@ -166,7 +164,7 @@ def store(state: Mapping[str, Tensor], path: Path) -> None:
         tensor = tensor.detach().float().cpu()
         if tensor.dim() == 4:
             tensor, scale = archive.quantise(tensor)
-            arrays[name + _SCALE] = scale.numpy()
+            arrays[f"{name}_scale"] = scale.numpy()
         arrays[name] = tensor.numpy()
     np.savez(path, **arrays)
 

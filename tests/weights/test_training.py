@@ -514,7 +514,10 @@ class Teacher(unittest.TestCase):
         torch.testing.assert_close(again["outconv.bias"], state["outconv.bias"])
 
     def test_a_file_that_lacks_weights_is_refused(self) -> None:
-        for lost, said in (("side1.bias", "no weights of U²-Net: side1.bias missing"), ("side1.weight_scale", "side1.weight is int8")):
+        for lost, said in (
+            ("side1.bias", "u2net.npz: no weights of U²-Net: side1.bias missing"),
+            ("side1.weight_scale", "u2net.npz: side1.weight: is int8 and needs side1.weight_scale"),
+        ):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "u2net.npz"
                 u2net.store(self.model.state_dict(), path)
