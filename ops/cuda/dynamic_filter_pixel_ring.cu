@@ -21,7 +21,7 @@ constexpr int kK = 3;
 constexpr int kTaps = kK * kK;
 constexpr int kMostUnits = 256;  // of a block's step
 constexpr int kThreads = kMostUnits + 32;
-constexpr int kBlocks = 4;  // of a multiprocessor
+constexpr int kLeastBlocks = 4;  // of a multiprocessor
 constexpr int kBarrierBytes = 128;
 constexpr int kStages = 3;  // more leave less for the L1: 6 cost 6 %
 
@@ -36,7 +36,7 @@ struct Walk {
 };
 
 template <typename T, int kVector>
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kThreads, kLeastBlocks)
     filter_pixel_ring(const __grid_constant__ FilterArguments a,
                       const __grid_constant__ Walk walk) {
   using W = Word<T, kVector>;
@@ -193,15 +193,23 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   walk.steps = static_cast<unsigned>((pixels + walk.pixels - 1) / walk.pixels);
   const int bytes = kBarrierBytes + kStages * walk.stage_bytes;
   DeviceFacts device;
-  const cudaError_t error = ask(&device);
+  const auto kernel = filter_pixel_ring<T, kVector>;
+  const int threads = walk.users + 32;
+  // As many as fit, no fewer: where one more did, the next launch's would begin there early, and
+  // some multiprocessors would end up with one more of its blocks than others.
+  int resident = 0;
+  cudaError_t error = ask(&device);
+  if (error == cudaSuccess) {
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads,
+                                                          static_cast<size_t>(bytes));
+  }
   if (error != cudaSuccess) return error;
-  const auto blocks = std::min(walk.steps, static_cast<unsigned>(kBlocks * device.processors));
+  const auto blocks = std::min(walk.steps, static_cast<unsigned>(resident * device.processors));
   const int64_t apart = static_cast<int64_t>(blocks) * walk.pixels;
   walk.column_step = static_cast<int>(apart % a.width);
   walk.row_step = static_cast<int>(apart / a.width % a.height);
   walk.batch_step = static_cast<int>(apart / a.width / a.height);
-  return launch_early(filter_pixel_ring<T, kVector>, dim3(blocks), walk.users + 32,
-                      static_cast<size_t>(bytes), stream, a, walk);
+  return launch_early(kernel, dim3(blocks), threads, static_cast<size_t>(bytes), stream, a, walk);
 }
 
 }  // namespace
