@@ -14,11 +14,11 @@ namespace {
 
 // The fastest kernel that can run the call; every call has one.
 cudaError_t launch(const cuda::FilterArguments& arguments, cudaStream_t stream) {
+  if (cuda::filter_ring_pays(arguments, nullptr) && cuda::can_run_filter_ring(arguments, nullptr)) {
+    return cuda::launch_filter_ring(arguments, stream);
+  }
   if (cuda::can_run_filter_small(arguments, nullptr)) {
     return cuda::launch_filter_small(arguments, stream);
-  }
-  if (cuda::can_run_filter_ring(arguments, nullptr) && cuda::filter_ring_pays(arguments, nullptr)) {
-    return cuda::launch_filter_ring(arguments, stream);
   }
   if (cuda::can_run_filter_planes(arguments, nullptr)) {
     return cuda::launch_filter_planes(arguments, stream);

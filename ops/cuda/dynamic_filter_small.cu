@@ -1,10 +1,11 @@
 // dynamic_filter for calls that take no longer than a few trips to memory (NCHW, K 3).
 //
-// Layout: as dynamic_filter_planes.cu. Mapping: one thread a result (two-byte types: a pair). All
-// its taps and all its values of x are asked for at once, straight to registers, so that a result
-// takes one latency; with a tile in shared memory it takes two, and a barrier between them. Each
-// value of x is read 9 times from the L1, which large calls cannot afford. What comes before the
-// first read runs while the launch before ends. Bytes and FLOPs: as there. Figures: ops/README.md.
+// Layout: as dynamic_filter_planes.cu. Mapping: one thread a result, or where rows are so aligned
+// two, or four of two-byte types. All its taps and all its values of x are asked for at once,
+// straight to registers, so that a result takes one latency; with a tile in shared memory it takes
+// two, and a barrier between them. Each value of x is read 9 times from the L1, which large calls
+// cannot afford; beyond one latency the number of loads is what counts. What comes before the first
+// read runs while the launch before ends. Bytes and FLOPs: as there. Figures: ops/README.md.
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 
@@ -12,33 +13,56 @@ namespace hdfnet::ops::cuda {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kQuad = 4;
 constexpr int kK = 3;
-/// Results up to which it was measured to be faster, 1.6 times at a quarter of them.
-constexpr int64_t kMostBytes = 5'000'000;
+/// Results up to which it was measured, 1.12 to 1.33 times as fast as tiles from a third of them
+/// on.
+constexpr int64_t kMostBytes = 20'000'000;
+/// Blocks of a multiprocessor that a kernel must leave room for. Without it nvcc keeps to 32 or 48
+/// registers, and to do so puts the last loads behind the first arithmetic: two latencies, not one.
+constexpr int kLeastBlocks = 1;
+
+/// Where a thread's results lie, and what they are made of.
+template <typename T>
+struct Place {
+  int height, width, row, column, dilation, pitch;  // pitch: from a row of x to the next
+  const T* taps;                                    // of the first result; the rest follow
+  const T* x;                                       // the plane
+  T* out;
+  T* copy;  // of x beside the results, of the first branch; null where none is wanted
+
+  __device__ Place(const FilterArguments& a, int i, int vector, const Divisor& by_words,
+                   const Divisor& by_channels)
+      : height(static_cast<int>(a.height)),
+        width(static_cast<int>(a.width)),
+        row(by_words.quotient(i)),
+        column((i - row * static_cast<int>(by_words.value)) * vector),
+        dilation(a.dilation[blockIdx.y]),
+        pitch(static_cast<int>(a.x_stride[2])) {
+    const int b = static_cast<int>(blockIdx.y);
+    const int n = by_channels.quotient(static_cast<int>(blockIdx.z));
+    const int c = static_cast<int>(blockIdx.z) - n * static_cast<int>(by_channels.value);
+    const int pixel = row * width + column;
+    taps = static_cast<const T*>(a.kernels) + n * a.kernel_stride[0] + b * a.kernel_stride[1] +
+           c * a.kernel_stride[2] + pixel;
+    x = static_cast<const T*>(a.x) + n * a.x_stride[0] + c * a.x_stride[1];
+    T* const image = static_cast<T*>(a.out) + n * a.out_stride[0];
+    out = image + (a.output_channel + b * a.channels + c) * a.out_stride[1] + pixel;
+    copy = a.concat_input && b == 0 ? image + c * a.out_stride[1] + pixel : nullptr;
+  }
+};
 
 template <typename T, int kVector>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kLeastBlocks)
     filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words,
                  const Divisor by_channels) {
   using W = Word<T, kVector>;
   using Bits = typename W::Bits;
   using One = typename Word<T, 1>::Bits;
-  const int height = static_cast<int>(a.height);
-  const int width = static_cast<int>(a.width);
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-  const int row = by_words.quotient(i);
-  const int column = (i - row * static_cast<int>(by_words.value)) * kVector;
-  const int b = static_cast<int>(blockIdx.y);
-  const int n = by_channels.quotient(static_cast<int>(blockIdx.z));
-  const int c = static_cast<int>(blockIdx.z) - n * static_cast<int>(by_channels.value);
-  const int pixel = row * width + column;
-  const int dilation = a.dilation[b];
-  const T* address = static_cast<const T*>(a.kernels) + n * a.kernel_stride[0] +
-                     b * a.kernel_stride[1] + c * a.kernel_stride[2] + pixel;
-  const int pitch = static_cast<int>(a.x_stride[2]);
-  const T* const x = static_cast<const T*>(a.x) + n * a.x_stride[0] + c * a.x_stride[1];
-  T* const image = static_cast<T*>(a.out) + n * a.out_stride[0];
-  T* const out = image + (a.output_channel + b * a.channels + c) * a.out_stride[1] + pixel;
+  const Place<T> place(a, i, kVector, by_words, by_channels);
+  const auto [height, width, row, column, dilation, pitch, first_taps, x, out, copy_to] = place;
+  const T* address = first_taps;
 
   let_next_launch_begin();
   wait_for_launch_before();
@@ -65,11 +89,11 @@ __global__ void __launch_bounds__(kThreads)
     const One* const from = reinterpret_cast<const One*>(x) + (from_row * pitch + column);
 #pragma unroll
     for (int q = 0; q < kK; ++q) {
-      if (kVector == 2 && q == kK / 2) {  // a whole word
-        const auto word = load_inside(reinterpret_cast<const unsigned*>(from), row_inside);
-        values[r][q][0] = static_cast<One>(word);
-        values[r][q][kVector - 1] = static_cast<One>(word >> 16);
-        continue;
+      if constexpr (kVector == 2) {
+        if (q == kK / 2) {
+          W::split(load_inside(reinterpret_cast<const Bits*>(from), row_inside), values[r][q]);
+          continue;
+        }
       }
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
@@ -97,21 +121,118 @@ __global__ void __launch_bounds__(kThreads)
     for (int v = 0; v < kVector; ++v) sum[v] += row_sum[v];
   }
   *reinterpret_cast<Bits*>(out) = W::pack(sum);
-  if (a.concat_input && b == 0) {
-    One* const copy = reinterpret_cast<One*>(image + c * a.out_stride[1] + pixel);
+  if (copy_to != nullptr) {
+    One* const copy = reinterpret_cast<One*>(copy_to);
 #pragma unroll
     for (int v = 0; v < kVector; ++v) copy[v] = values[kK / 2][kK / 2][v];
   }
 }
 
-template <typename T, int kVector>
-cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
-  const auto words = static_cast<int>(a.width) / kVector;
-  const auto count = static_cast<unsigned>(words * static_cast<int>(a.height));
-  const dim3 grid((count + kThreads - 1) / kThreads, static_cast<unsigned>(a.branches),
-                  static_cast<unsigned>(a.batch * a.channels));
-  return launch_early(filter_small<T, kVector>, grid, kThreads, 0, stream, a, Divisor(words),
+/// Two neighbouring quads, aligned, of a row of `width`, a multiple of four; zero where they lie
+/// outside. They hold the four elements from any column on.
+struct Quads {
+  uint2 low, high;
+  int shift;  // of the column, from the first quad's
+
+  template <typename T>
+  __device__ __forceinline__ void load(const T* row, int column, int width, bool row_inside) {
+    shift = column & (kQuad - 1);
+    const int base = column - shift;
+    const auto inside = [&](int at) {
+      return row_inside && static_cast<unsigned>(at) < static_cast<unsigned>(width);
+    };
+    const auto* const quads = reinterpret_cast<const uint2*>(row + base);
+    low = load_inside(quads, inside(base));
+    high = load_inside(quads + 1, shift != 0 && inside(base + kQuad));
+  }
+  __device__ __forceinline__ uint2 from_column() const {
+    const bool upper = (shift & 2) != 0;
+    const unsigned word0 = upper ? low.y : low.x;
+    const unsigned word1 = upper ? high.x : low.y;
+    const unsigned word2 = upper ? high.y : high.x;
+    const unsigned bits = (shift & 1) * 16;
+    return {__funnelshift_r(word0, word1, bits), __funnelshift_r(word1, word2, bits)};
+  }
+};
+
+/// Two-byte types, everything aligned to four elements: half the instructions of pairs.
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kLeastBlocks)
+    filter_small_quads(const __grid_constant__ FilterArguments a, const Divisor by_quads,
+                       const Divisor by_channels) {
+  using Pair = Word<T, 2>;
+  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  const Place<T> place(a, i, kQuad, by_quads, by_channels);
+  const auto [height, width, row, column, dilation, pitch, first_taps, x, out, copy_to] = place;
+  const T* address = first_taps;
+
+  let_next_launch_begin();
+  wait_for_launch_before();
+  if (row >= height) return;
+  uint2 taps[kK * kK];
+#pragma unroll
+  for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
+    taps[t] = load_inside(reinterpret_cast<const uint2*>(address), true);
+  }
+  Quads before[kK], after[kK];
+  uint2 centre[kK];
+#pragma unroll
+  for (int r = 0; r < kK; ++r) {
+    const int from_row = row + (r - kK / 2) * dilation;
+    const bool row_inside = static_cast<unsigned>(from_row) < static_cast<unsigned>(height);
+    const T* const from = x + from_row * pitch;
+    before[r].load(from, column - dilation, width, row_inside);
+    centre[r] = load_inside(reinterpret_cast<const uint2*>(from + column), row_inside);
+    after[r].load(from, column + dilation, width, row_inside);
+  }
+  float sum[kQuad] = {};
+#pragma unroll
+  for (int r = 0; r < kK; ++r) {
+    float row_sum[kQuad] = {};
+#pragma unroll
+    for (int q = 0; q < kK; ++q) {
+      const uint2 tap = taps[r * kK + q];
+      const uint2 value = q == 0   ? before[r].from_column()
+                          : q == 1 ? centre[r]
+                                   : after[r].from_column();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float tap_pair[2], value_pair[2];
+        Pair::unpack(half == 0 ? tap.x : tap.y, tap_pair);
+        Pair::unpack(half == 0 ? value.x : value.y, value_pair);
+#pragma unroll
+        for (int v = 0; v < 2; ++v) {
+          float& into = row_sum[2 * half + v];
+          into = fmaf(value_pair[v], tap_pair[v], into);
+        }
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kQuad; ++v) sum[v] += row_sum[v];
+  }
+  *reinterpret_cast<uint2*>(out) = {Pair::pack({sum[0], sum[1]}), Pair::pack({sum[2], sum[3]})};
+  if (copy_to != nullptr) *reinterpret_cast<uint2*>(copy_to) = centre[kK / 2];
+}
+
+cudaError_t launch_with(void (*kernel)(FilterArguments, Divisor, Divisor), int vector,
+                        const FilterArguments& a, cudaStream_t stream) {
+  const auto words = static_cast<int>(a.width) / vector;
+  const int count = words * static_cast<int>(a.height);
+  const dim3 grid(static_cast<unsigned>((count + kThreads - 1) / kThreads),
+                  static_cast<unsigned>(a.branches), static_cast<unsigned>(a.batch * a.channels));
+  return launch_early(kernel, grid, kThreads, 0, stream, a, Divisor(words),
                       Divisor(static_cast<int>(a.channels)));
+}
+
+template <typename T>
+cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
+  if constexpr (sizeof(T) == 2) {
+    if (word_aligned(a, kQuad, sizeof(T))) {
+      return launch_with(&filter_small_quads<T>, kQuad, a, stream);
+    }
+  }
+  return word_aligned(a, 2, sizeof(T)) ? launch_with(&filter_small<T, 2>, 2, a, stream)
+                                       : launch_with(&filter_small<T, 1>, 1, a, stream);
 }
 
 }  // namespace
@@ -125,7 +246,7 @@ bool can_run_filter_small(const FilterArguments& a, std::string* why) {
   if (a.kernel_size != kK) return no("kernel size other than 3");
   const int64_t size = size_of(a.type);
   if (a.batch * a.channels * a.branches * a.height * a.width * size > kMostBytes) {
-    return no("more than 5 MB of results");
+    return no("more than 20 MB of results");
   }
   if (a.height * a.width > 60000) return no("plane of more than 60000 pixels");
   if (a.batch * a.channels > 65535) return no("more planes than a grid holds");
@@ -136,12 +257,11 @@ bool can_run_filter_small(const FilterArguments& a, std::string* why) {
 cudaError_t launch_filter_small(const FilterArguments& a, cudaStream_t stream) {
   switch (a.type) {
     case Type::kFloat:
-      return launch<float, 1>(a, stream);
+      return launch<float>(a, stream);
     case Type::kHalf:
-      return vector_of(a) == 2 ? launch<__half, 2>(a, stream) : launch<__half, 1>(a, stream);
+      return launch<__half>(a, stream);
     default:
-      return vector_of(a) == 2 ? launch<__nv_bfloat16, 2>(a, stream)
-                               : launch<__nv_bfloat16, 1>(a, stream);
+      return launch<__nv_bfloat16>(a, stream);
   }
 }
 

@@ -26,7 +26,8 @@ __device__ __forceinline__ void wait_for_launch_before() {
 #endif
 }
 
-/// An element or word that is not read, but zero, where it lies outside. Stays behind the wait.
+/// An element, word or pair of words that is not read, but zero, where it lies outside. Stays
+/// behind the wait.
 __device__ __forceinline__ unsigned short load_inside(const unsigned short* address, bool inside) {
   unsigned short value;
   asm volatile(
@@ -43,6 +44,17 @@ __device__ __forceinline__ unsigned load_inside(const unsigned* address, bool in
       "{\n .reg .pred p;\n setp.ne.b32 p, %2, 0;\n mov.b32 %0, 0;\n"
       " @p ld.global.b32 %0, [%1];\n}"
       : "=r"(value)
+      : "l"(address), "r"(static_cast<int>(inside))
+      : "memory");
+  return value;
+}
+
+__device__ __forceinline__ uint2 load_inside(const uint2* address, bool inside) {
+  uint2 value;
+  asm volatile(
+      "{\n .reg .pred p;\n setp.ne.b32 p, %3, 0;\n mov.b32 %0, 0;\n mov.b32 %1, 0;\n"
+      " @p ld.global.v2.b32 {%0, %1}, [%2];\n}"
+      : "=r"(value.x), "=r"(value.y)
       : "l"(address), "r"(static_cast<int>(inside))
       : "memory");
   return value;

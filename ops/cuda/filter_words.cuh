@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernels of dynamic_filter for dense planes share: 4-byte words of one or two elements.
+// What the kernels of dynamic_filter for dense planes share: words of one or two elements.
 
 #include "cuda/scalar.cuh"
 
@@ -33,8 +33,30 @@ struct Word<T, 1> {
   }
 };
 template <>
-struct Word<__half, 2> {
+struct Word<float, 2> {
+  using Bits = uint2;
+  static __device__ void split(Bits bits, unsigned (&each)[2]) {
+    each[0] = bits.x;
+    each[1] = bits.y;
+  }
+  static __device__ void unpack(Bits bits, float (&values)[2]) {
+    values[0] = __uint_as_float(bits.x);
+    values[1] = __uint_as_float(bits.y);
+  }
+  static __device__ Bits pack(const float (&values)[2]) {
+    return {__float_as_uint(values[0]), __float_as_uint(values[1])};
+  }
+};
+/// Two of two bytes.
+struct HalvesOfWord {
   using Bits = unsigned;
+  static __device__ void split(Bits bits, unsigned short (&each)[2]) {
+    each[0] = static_cast<unsigned short>(bits);
+    each[1] = static_cast<unsigned short>(bits >> 16);
+  }
+};
+template <>
+struct Word<__half, 2> : HalvesOfWord {
   static __device__ void unpack(Bits bits, float (&values)[2]) {
     const float2 pair = __half22float2(*reinterpret_cast<__half2*>(&bits));
     values[0] = pair.x;
@@ -46,8 +68,7 @@ struct Word<__half, 2> {
   }
 };
 template <>
-struct Word<__nv_bfloat16, 2> {
-  using Bits = unsigned;
+struct Word<__nv_bfloat16, 2> : HalvesOfWord {
   static __device__ void unpack(Bits bits, float (&values)[2]) {
     values[0] = __uint_as_float(bits << 16);
     values[1] = __uint_as_float(bits & 0xffff0000u);
@@ -70,6 +91,7 @@ __device__ __forceinline__ unsigned short load_once(const unsigned short* addres
   return value;
 }
 
+/// Whether everything is aligned to words of `vector` elements of `size` bytes.
 inline bool word_aligned(const FilterArguments& a, int vector, int size) {
   const auto multiple = [&](int64_t stride) { return stride % vector == 0; };
   const auto fits = [&](const void* pointer) {
@@ -78,7 +100,8 @@ inline bool word_aligned(const FilterArguments& a, int vector, int size) {
   return multiple(a.width) && fits(a.x) && fits(a.kernels) && fits(a.out) &&
          multiple(a.x_stride[0]) && multiple(a.x_stride[1]) && multiple(a.x_stride[2]) &&
          multiple(a.kernel_stride[0]) && multiple(a.kernel_stride[1]) &&
-         multiple(a.kernel_stride[2]) && multiple(a.kernel_stride[3]);
+         multiple(a.kernel_stride[2]) && multiple(a.kernel_stride[3]) &&
+         multiple(a.out_stride[0]) && multiple(a.out_stride[1]);
 }
 
 /// Elements that a call's words hold: two of two-byte types where everything is aligned to that.

@@ -274,6 +274,63 @@ void expect_right(const FilterCase& c, at::ScalarType type, const FilterKernel& 
   EXPECT_TRUE(at::equal(odd.isnan().cpu(), call.exact.isnan().cpu()));
 }
 
+// What the kernel for small calls was measured on, and why it does not take the rest. Needs no GPU:
+// nothing is read.
+TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
+  const auto reason = [](at::ScalarType type, int64_t batch, int64_t side, int64_t kernel_size) {
+    const auto options = at::TensorOptions().dtype(type);
+    const at::Tensor x = at::empty({batch, 16, side, side}, options);
+    const at::Tensor kernels =
+        at::empty({batch, 3, 16, kernel_size * kernel_size, side, side}, options);
+    const at::Tensor out = at::empty({batch, 3 * 16, side, side}, options);
+    const std::vector<int64_t> dilations = {1, 3, 5};
+    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, dilations);
+    const auto arguments = ops::cuda::filter_arguments(x, kernels, out, sizes, dilations, false, 0);
+    std::string why;
+    return ops::cuda::can_run_filter_small(arguments, &why) ? "it does" : why;
+  };
+  EXPECT_EQ(reason(at::kHalf, 32, 80, 3), "it does");
+  EXPECT_EQ(reason(at::kHalf, 33, 80, 3), "more than 20 MB of results");
+  EXPECT_EQ(reason(at::kFloat, 16, 80, 3), "it does");
+  EXPECT_EQ(reason(at::kFloat, 17, 80, 3), "more than 20 MB of results");
+  EXPECT_EQ(reason(at::kHalf, 1, 256, 3), "plane of more than 60000 pixels");
+  EXPECT_EQ(reason(at::kHalf, 1, 80, 5), "kernel size other than 3");
+}
+
+// The kernel for small calls: four, two and one result a thread, with x from every distance to the
+// words of a row; reach beyond the plane; blocks that are not full.
+TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
+  constexpr auto kFirst = Layout::kContiguous;
+  const FilterCase cases[] = {
+      {1, 16, 20, 20, 3, {1, 3, 5}, true, kFirst, kFirst},
+      {2, 3, 9, 12, 3, {2, 4, 6, 7}, false, kFirst, kFirst},
+      {1, 2, 5, 4, 3, {1, 8, 13}, true, kFirst, kFirst},
+      {1, 5, 33, 132, 3, {9, 10, 11}, true, kFirst, kFirst},
+      {1, 3, 7, 10, 3, {1, 2, 3, 12}, true, kFirst, kFirst},
+      {2, 2, 6, 9, 3, {1, 4}, true, kFirst, kFirst},
+  };
+  const FilterKernel small = {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small};
+  const auto shifted = [](const at::Tensor& tensor, int64_t elements) {
+    const at::Tensor flat = at::empty({tensor.numel() + elements}, tensor.options());
+    return flat.narrow(0, elements, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const FilterCase& c : cases) {
+      expect_right(c, type, small);
+      for (const int64_t elements : {1, 2}) {
+        SCOPED_TRACE(c.describe() + " shifted by " + std::to_string(elements));
+        FilterCall call(c, type);
+        call.x = shifted(call.x, elements);
+        call.kernels = shifted(call.kernels, elements);
+        const at::Tensor result = call.result_of(small);
+        ASSERT_TRUE(result.defined());
+        EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // The ring of taps: rows of one piece and of many, parts and bands that are not full, more bands
 // than blocks, reach beyond the plane, even and odd dilations; and what is not finite.
 TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
