@@ -1,11 +1,11 @@
-// dynamic_filter for calls that take no longer than a few trips to memory (NCHW, K 3).
+// dynamic_filter for small and middling calls (NCHW, K 3).
 //
-// Layout: as dynamic_filter_planes.cu. Mapping: one thread a result, or where rows are so aligned
+// Layout: as dynamic_filter_planes.cu. Mapping: one thread a result, or where all is so aligned
 // two, or four of two-byte types. All its taps and all its values of x are asked for at once,
 // straight to registers, so that a result takes one latency; with a tile in shared memory it takes
-// two, and a barrier between them. Each value of x is read 9 times from the L1, which large calls
-// cannot afford; beyond one latency the number of loads is what counts. What comes before the first
-// read runs while the launch before ends. Bytes and FLOPs: as there. Figures: ops/README.md.
+// two, and a barrier between them. Each value of x is read 9 times from the L1. Beyond one latency
+// the number of loads is what counts. What comes before the first read runs while the launch before
+// ends. Bytes and FLOPs: as there. Figures: ops/README.md.
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 
@@ -15,19 +15,21 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kQuad = 4;
 constexpr int kK = 3;
-/// Results up to which it was measured, 1.12 to 1.33 times as fast as tiles from a third of them
-/// on.
+/// Results up to which the wide forms were measured, up to 1.33 times as fast as tiles; and the
+/// others, which spend twice the loads on a result.
 constexpr int64_t kMostBytes = 20'000'000;
-/// Blocks of a multiprocessor that a kernel must leave room for. Without it nvcc keeps to 32 or 48
-/// registers, and to do so puts the last loads behind the first arithmetic: two latencies, not one.
+constexpr int64_t kMostBytesOfNarrow = 5'000'000;
+/// Blocks of a multiprocessor for which nvcc must keep registers. Left to itself it aims at more,
+/// and to keep to 32 or 48 registers puts the last loads behind the first arithmetic: two
+/// latencies.
 constexpr int kLeastBlocks = 1;
 
 /// Where a thread's results lie, and what they are made of.
 template <typename T>
 struct Place {
   int height, width, row, column, dilation, pitch;  // pitch: from a row of x to the next
-  const T* taps;                                    // of the first result; the rest follow
-  const T* x;                                       // the plane
+  const T* taps;  // tap 0 of the first result; the next is kernel_stride[3] on
+  const T* x;     // the plane
   T* out;
   T* copy;  // of x beside the results, of the first branch; null where none is wanted
 
@@ -214,6 +216,18 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
   if (copy_to != nullptr) *reinterpret_cast<uint2*>(copy_to) = centre[kK / 2];
 }
 
+/// Results of a thread.
+int results_of_thread(const FilterArguments& a) {
+  const int size = size_of(a.type);
+  if (size == 2 && word_aligned(a, kQuad, size)) return kQuad;
+  return word_aligned(a, 2, size) ? 2 : 1;
+}
+
+/// Whether its threads have as many results as they can: of 8 bytes.
+bool is_wide(const FilterArguments& a) {
+  return results_of_thread(a) * size_of(a.type) == 8;
+}
+
 cudaError_t launch_with(void (*kernel)(FilterArguments, Divisor, Divisor), int vector,
                         const FilterArguments& a, cudaStream_t stream) {
   const auto words = static_cast<int>(a.width) / vector;
@@ -226,13 +240,12 @@ cudaError_t launch_with(void (*kernel)(FilterArguments, Divisor, Divisor), int v
 
 template <typename T>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
+  const int results = results_of_thread(a);
   if constexpr (sizeof(T) == 2) {
-    if (word_aligned(a, kQuad, sizeof(T))) {
-      return launch_with(&filter_small_quads<T>, kQuad, a, stream);
-    }
+    if (results == kQuad) return launch_with(&filter_small_quads<T>, kQuad, a, stream);
   }
-  return word_aligned(a, 2, sizeof(T)) ? launch_with(&filter_small<T, 2>, 2, a, stream)
-                                       : launch_with(&filter_small<T, 1>, 1, a, stream);
+  return results == 2 ? launch_with(&filter_small<T, 2>, 2, a, stream)
+                      : launch_with(&filter_small<T, 1>, 1, a, stream);
 }
 
 }  // namespace
@@ -244,9 +257,10 @@ bool can_run_filter_small(const FilterArguments& a, std::string* why) {
   };
   if (!can_run_filter_planes(a, why)) return false;
   if (a.kernel_size != kK) return no("kernel size other than 3");
-  const int64_t size = size_of(a.type);
-  if (a.batch * a.channels * a.branches * a.height * a.width * size > kMostBytes) {
-    return no("more than 20 MB of results");
+  const int64_t bytes = a.batch * a.channels * a.branches * a.height * a.width * size_of(a.type);
+  if (bytes > kMostBytes) return no("more than 20 MB of results");
+  if (bytes > kMostBytesOfNarrow && !is_wide(a)) {
+    return no("more than 5 MB of results, not aligned to 8 bytes");
   }
   if (a.height * a.width > 60000) return no("plane of more than 60000 pixels");
   if (a.batch * a.channels > 65535) return no("more planes than a grid holds");

@@ -59,7 +59,7 @@ cudaError_t launch_filter_gradient_of_kernels(const FilterGradientArguments& arg
 bool can_run_filter_planes(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_planes(const FilterArguments& arguments, cudaStream_t stream);
 
-/// The same for K 3 and few results: one latency instead of two.
+/// The same for K 3 and up to 20 MB of results: one latency instead of two.
 bool can_run_filter_small(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_small(const FilterArguments& arguments, cudaStream_t stream);
 

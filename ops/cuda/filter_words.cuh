@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernels of dynamic_filter for dense planes share: words of one or two elements.
+// What kernels of dynamic_filter share: words of one or two elements.
 
 #include "cuda/scalar.cuh"
 

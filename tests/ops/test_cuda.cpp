@@ -186,14 +186,14 @@ struct FilterCall {
     exact = ops::dynamic_filter_reference(x, kernels, c.dilations, c.concat_input);
   }
 
-  // The result, between guards that stay as they were; undefined where the kernel refuses and says
-  // why.
-  at::Tensor result_of(const FilterKernel& kernel) const {
-    constexpr int64_t kGuard = 1024;
+  // The result, between guards that stay as they were, `shift` elements away from where it is
+  // aligned; undefined where the kernel refuses and says why.
+  at::Tensor result_of(const FilterKernel& kernel, int64_t shift = 0) const {
+    const int64_t guard = 1024 + shift;
     const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, c.dilations);
     const int64_t count = exact.numel();
-    const at::Tensor guarded = at::full({count + 2 * kGuard}, std::nan(""), x.options());
-    const at::Tensor between = guarded.narrow(0, kGuard, count);
+    const at::Tensor guarded = at::full({count + 2 * guard}, std::nan(""), x.options());
+    const at::Tensor between = guarded.narrow(0, guard, count);
     at::Tensor out =
         x.suggest_memory_format() == at::MemoryFormat::ChannelsLast
             ? between.view({c.batch, c.height, c.width, exact.size(1)}).permute({0, 3, 1, 2})
@@ -207,8 +207,8 @@ struct FilterCall {
       return {};
     }
     EXPECT_EQ(launch(arguments, nullptr), cudaSuccess);
-    EXPECT_TRUE(guarded.narrow(0, 0, kGuard).isnan().all().item<bool>());
-    EXPECT_TRUE(guarded.narrow(0, kGuard + count, kGuard).isnan().all().item<bool>());
+    EXPECT_TRUE(guarded.narrow(0, 0, guard).isnan().all().item<bool>());
+    EXPECT_TRUE(guarded.narrow(0, guard + count, guard).isnan().all().item<bool>());
     return out;
   }
 
@@ -217,6 +217,7 @@ struct FilterCall {
   }
 };
 
+const FilterKernel kSmall = {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small};
 const FilterKernel kPixelRing = {&ops::cuda::can_run_filter_pixel_ring,
                                  &ops::cuda::launch_filter_pixel_ring};
 const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_filter_ring};
@@ -224,7 +225,7 @@ const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_
 // Each kernel that can take a case takes it, writes every element, and nothing around the output.
 TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   const FilterKernel every[] = {
-      {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small},
+      kSmall,
       kRing,
       kPixelRing,
       {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
@@ -267,6 +268,10 @@ void expect_right(const FilterCase& c, at::ScalarType type, const FilterKernel& 
   const double infinity = std::numeric_limits<double>::infinity();
   call.kernels[0][0][0][0][0][0] = infinity;  // meets what is outside of the plane
   call.kernels[0][1][0][c.kernel_size * c.kernel_size - 1][c.height - 1][c.width - 1] = infinity;
+  const int64_t middle = c.kernel_size / 2 * c.kernel_size;  // outside in its column alone
+  call.kernels[0][0][c.channels - 1][middle][c.height / 2][0] = infinity;
+  call.kernels[0][1][c.channels - 1][middle + c.kernel_size - 1][c.height / 2][c.width - 1] =
+      infinity;
   call.x[0][0][c.height / 2][c.width / 2] = std::nan("");
   call.find_exact();
   const at::Tensor odd = call.result_of(kernel);
@@ -293,6 +298,11 @@ TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
   EXPECT_EQ(reason(at::kHalf, 33, 80, 3), "more than 20 MB of results");
   EXPECT_EQ(reason(at::kFloat, 16, 80, 3), "it does");
   EXPECT_EQ(reason(at::kFloat, 17, 80, 3), "more than 20 MB of results");
+  const std::string narrow = "more than 5 MB of results, not aligned to 8 bytes";
+  EXPECT_EQ(reason(at::kHalf, 6, 90, 3), "it does");
+  EXPECT_EQ(reason(at::kHalf, 7, 90, 3), narrow);
+  EXPECT_EQ(reason(at::kFloat, 7, 90, 3), "it does");
+  EXPECT_EQ(reason(at::kFloat, 4, 91, 3), narrow);
   EXPECT_EQ(reason(at::kHalf, 1, 256, 3), "plane of more than 60000 pixels");
   EXPECT_EQ(reason(at::kHalf, 1, 80, 5), "kernel size other than 3");
 }
@@ -309,25 +319,57 @@ TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
       {1, 3, 7, 10, 3, {1, 2, 3, 12}, true, kFirst, kFirst},
       {2, 2, 6, 9, 3, {1, 4}, true, kFirst, kFirst},
   };
-  const FilterKernel small = {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small};
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const FilterCase& c : cases) {
+      expect_right(c, type, kSmall);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// The same where only some of what it reads and writes is aligned to words of two or four results,
+// where rows of x are apart, and where images or channels share x.
+TEST_F(Cuda, TheSmallKernelTakesTensorsAsTheyLie) {
+  constexpr auto kFirst = Layout::kContiguous;
+  const FilterCase c = {2, 3, 9, 12, 3, {1, 2, 5}, true, kFirst, kFirst};
+  const auto expect_right_result = [](const FilterCall& call, int64_t shift) {
+    const at::Tensor result = call.result_of(kSmall, shift);
+    ASSERT_TRUE(result.defined());
+    EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
+  };
   const auto shifted = [](const at::Tensor& tensor, int64_t elements) {
     const at::Tensor flat = at::empty({tensor.numel() + elements}, tensor.options());
     return flat.narrow(0, elements, tensor.numel()).view(tensor.sizes()).copy_(tensor);
   };
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const FilterCase& c : cases) {
-      expect_right(c, type, small);
-      for (const int64_t elements : {1, 2}) {
-        SCOPED_TRACE(c.describe() + " shifted by " + std::to_string(elements));
-        FilterCall call(c, type);
-        call.x = shifted(call.x, elements);
-        call.kernels = shifted(call.kernels, elements);
-        const at::Tensor result = call.result_of(small);
-        ASSERT_TRUE(result.defined());
-        EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
-      }
-      if (HasFailure()) return;
+    for (const int64_t elements : {1, 2, 4}) {
+      SCOPED_TRACE(std::string(at::toString(type)) + " by " + std::to_string(elements));
+      FilterCall of_x(c, type);
+      of_x.x = shifted(of_x.x, elements);
+      expect_right_result(of_x, 0);
+      FilterCall of_kernels(c, type);
+      of_kernels.kernels = shifted(of_kernels.kernels, elements);
+      expect_right_result(of_kernels, 0);
+      expect_right_result(FilterCall(c, type), elements);
     }
+    const auto with = [&](const at::Tensor& x) {
+      FilterCall call(c, type);
+      call.x = x;
+      call.find_exact();
+      expect_right_result(call, 0);
+    };
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    for (const auto& [first, more] : {std::pair<int64_t, int64_t>{4, 8}, {2, 2}, {0, 2}, {0, 1}}) {
+      SCOPED_TRACE(std::string(at::toString(type)) + " rows apart by " + std::to_string(more));
+      with(at::randn({c.batch, c.channels, c.height, c.width + more}, options)
+               .narrow(3, first, c.width));
+    }
+    SCOPED_TRACE(at::toString(type));
+    with(at::randn({1, c.channels, c.height, c.width}, options)
+             .expand({c.batch, c.channels, c.height, c.width}));
+    with(at::randn({c.batch, 1, c.height, c.width}, options)
+             .expand({c.batch, c.channels, c.height, c.width}));
+    if (HasFailure()) return;
   }
 }
 
@@ -388,6 +430,7 @@ TEST_F(Cuda, ThePixelRingWritesItsOutputAndNothingElse) {
       {3, 8, 19, 23, 3, {1, 4, 30, 2}, true, kLast, kLast},
       {2, 24, 21, 22, 3, {1, 2, 5}, true, kLast, kLast},
       {1, 128, 9, 50, 3, {3, 5}, false, kLast, kLast},
+      {12, 64, 16, 20, 3, {1, 3, 5}, true, kLast, kLast},  // steps that pass over images
   };
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const FilterCase& c : cases) {
