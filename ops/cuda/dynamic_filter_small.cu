@@ -33,14 +33,15 @@ struct Place {
   T* out;
   T* copy;  // of x beside the results, of the first branch; null where none is wanted
 
-  __device__ Place(const FilterArguments& a, int i, int vector, const Divisor& by_words,
+  __device__ Place(const FilterArguments& a, int vector, const Divisor& by_words,
                    const Divisor& by_channels)
       : height(static_cast<int>(a.height)),
         width(static_cast<int>(a.width)),
-        row(by_words.quotient(i)),
-        column((i - row * static_cast<int>(by_words.value)) * vector),
         dilation(a.dilation[blockIdx.y]),
         pitch(static_cast<int>(a.x_stride[2])) {
+    const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+    row = by_words.quotient(i);
+    column = (i - row * static_cast<int>(by_words.value)) * vector;
     const int b = static_cast<int>(blockIdx.y);
     const int n = by_channels.quotient(static_cast<int>(blockIdx.z));
     const int c = static_cast<int>(blockIdx.z) - n * static_cast<int>(by_channels.value);
@@ -54,6 +55,15 @@ struct Place {
   }
 };
 
+/// Asks for all taps of a thread's results, `apart` elements from one to the next.
+template <typename T, typename Bits>
+__device__ __forceinline__ void load_taps(const T* address, int64_t apart, Bits (&taps)[kK * kK]) {
+#pragma unroll
+  for (int t = 0; t < kK * kK; ++t, address += apart) {
+    taps[t] = load_inside(reinterpret_cast<const Bits*>(address), true);
+  }
+}
+
 template <typename T, int kVector>
 __global__ void __launch_bounds__(kThreads, kLeastBlocks)
     filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words,
@@ -61,19 +71,14 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
   using W = Word<T, kVector>;
   using Bits = typename W::Bits;
   using One = typename Word<T, 1>::Bits;
-  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-  const Place<T> place(a, i, kVector, by_words, by_channels);
+  const Place<T> place(a, kVector, by_words, by_channels);
   const auto [height, width, row, column, dilation, pitch, first_taps, x, out, copy_to] = place;
-  const T* address = first_taps;
 
   let_next_launch_begin();
   wait_for_launch_before();
   if (row >= height) return;
   Bits taps[kK * kK];
-#pragma unroll
-  for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
-    taps[t] = load_inside(reinterpret_cast<const Bits*>(address), true);
-  }
+  load_taps(first_taps, a.kernel_stride[3], taps);
   bool inside[kK][kVector];
 #pragma unroll
   for (int q = 0; q < kK; ++q) {
@@ -163,19 +168,14 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
     filter_small_quads(const __grid_constant__ FilterArguments a, const Divisor by_quads,
                        const Divisor by_channels) {
   using Pair = Word<T, 2>;
-  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-  const Place<T> place(a, i, kQuad, by_quads, by_channels);
+  const Place<T> place(a, kQuad, by_quads, by_channels);
   const auto [height, width, row, column, dilation, pitch, first_taps, x, out, copy_to] = place;
-  const T* address = first_taps;
 
   let_next_launch_begin();
   wait_for_launch_before();
   if (row >= height) return;
   uint2 taps[kK * kK];
-#pragma unroll
-  for (int t = 0; t < kK * kK; ++t, address += a.kernel_stride[3]) {
-    taps[t] = load_inside(reinterpret_cast<const uint2*>(address), true);
-  }
+  load_taps(first_taps, a.kernel_stride[3], taps);
   Quads before[kK], after[kK];
   uint2 centre[kK];
 #pragma unroll

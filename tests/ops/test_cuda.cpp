@@ -279,6 +279,16 @@ void expect_right(const FilterCase& c, at::ScalarType type, const FilterKernel& 
   EXPECT_TRUE(at::equal(odd.isnan().cpu(), call.exact.isnan().cpu()));
 }
 
+// The same in every type that the fast kernels take, up to the first failure.
+void expect_right(const std::vector<FilterCase>& cases, const FilterKernel& kernel) {
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const FilterCase& c : cases) {
+      expect_right(c, type, kernel);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
 // What the kernel for small calls was measured on, and why it does not take the rest. Needs no GPU:
 // nothing is read.
 TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
@@ -311,7 +321,7 @@ TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
 // words of a row; reach beyond the plane; blocks that are not full.
 TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
   constexpr auto kFirst = Layout::kContiguous;
-  const FilterCase cases[] = {
+  const std::vector<FilterCase> cases = {
       {1, 16, 20, 20, 3, {1, 3, 5}, true, kFirst, kFirst},
       {2, 3, 9, 12, 3, {2, 4, 6, 7}, false, kFirst, kFirst},
       {1, 2, 5, 4, 3, {1, 8, 13}, true, kFirst, kFirst},
@@ -319,12 +329,7 @@ TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
       {1, 3, 7, 10, 3, {1, 2, 3, 12}, true, kFirst, kFirst},
       {2, 2, 6, 9, 3, {1, 4}, true, kFirst, kFirst},
   };
-  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const FilterCase& c : cases) {
-      expect_right(c, type, kSmall);
-      if (HasFailure()) return;
-    }
-  }
+  expect_right(cases, kSmall);
 }
 
 // The same where only some of what it reads and writes is aligned to words of two or four results,
@@ -378,7 +383,7 @@ TEST_F(Cuda, TheSmallKernelTakesTensorsAsTheyLie) {
 TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
   if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
   constexpr auto kFirst = Layout::kContiguous;
-  const FilterCase cases[] = {
+  const std::vector<FilterCase> cases = {
       {2, 3, 1, 8, 3, {1, 2}, false, kFirst, kFirst},
       {1, 2, 37, 40, 3, {1, 3, 5}, true, kFirst, kFirst},
       {1, 1, 300, 264, 3, {1, 2, 5}, false, kFirst, kFirst},
@@ -388,12 +393,7 @@ TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
       {3, 70, 70, 72, 3, {1, 3}, false, kFirst, kFirst},
       {1, 2, 90, 88, 5, {2, 3}, false, kFirst, kFirst},
   };
-  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const FilterCase& c : cases) {
-      expect_right(c, type, kRing);
-      if (HasFailure()) return;
-    }
-  }
+  expect_right(cases, kRing);
 }
 
 // Where the ring is the faster one, and why it is not elsewhere.
@@ -423,7 +423,7 @@ TEST_F(Cuda, TheRingIsForLargeKernels) {
 TEST_F(Cuda, ThePixelRingWritesItsOutputAndNothingElse) {
   if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
   constexpr auto kLast = Layout::kChannelsLast;
-  const FilterCase cases[] = {
+  const std::vector<FilterCase> cases = {
       {2, 16, 1, 7, 3, {1, 2, 3}, false, kLast, kLast},
       {2, 16, 80, 80, 3, {1, 3, 5}, true, kLast, kLast},
       {1, 64, 37, 40, 3, {1, 3, 5}, false, kLast, kLast},
@@ -432,12 +432,7 @@ TEST_F(Cuda, ThePixelRingWritesItsOutputAndNothingElse) {
       {1, 128, 9, 50, 3, {3, 5}, false, kLast, kLast},
       {12, 64, 16, 20, 3, {1, 3, 5}, true, kLast, kLast},  // steps that pass over images
   };
-  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const FilterCase& c : cases) {
-      expect_right(c, type, kPixelRing);
-      if (HasFailure()) return;
-    }
-  }
+  expect_right(cases, kPixelRing);
 }
 
 // The same for the generated filter: on every card, each kernel that it has.
