@@ -7,30 +7,11 @@
 #include "common/output.h"
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/check_launch.h"
+#include "cuda/filter_choice.h"
 #include "registration.h"
 
 namespace hdfnet::ops {
 namespace {
-
-// The fastest kernel that can run the call; every call has one.
-cudaError_t launch(const cuda::FilterArguments& arguments, cudaStream_t stream) {
-  if (cuda::filter_ring_pays(arguments, nullptr) && cuda::can_run_filter_ring(arguments, nullptr)) {
-    return cuda::launch_filter_ring(arguments, stream);
-  }
-  if (cuda::can_run_filter_small(arguments, nullptr)) {
-    return cuda::launch_filter_small(arguments, stream);
-  }
-  if (cuda::can_run_filter_planes(arguments, nullptr)) {
-    return cuda::launch_filter_planes(arguments, stream);
-  }
-  if (cuda::can_run_filter_pixel_ring(arguments, nullptr)) {
-    return cuda::launch_filter_pixel_ring(arguments, stream);
-  }
-  if (cuda::can_run_filter_pixels(arguments, nullptr)) {
-    return cuda::launch_filter_pixels(arguments, stream);
-  }
-  return cuda::launch_filter_strided(arguments, stream);
-}
 
 at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
                                at::IntArrayRef dilations, bool concat_input) {
@@ -42,7 +23,9 @@ at::Tensor dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& kernels,
   for (int64_t first = 0; first < sizes.branches; first += cuda::kMaxBranches) {
     const cuda::FilterArguments arguments =
         cuda::filter_arguments(x, kernels, result, sizes, dilations, concat_input, first);
-    cuda::check_launch("hdfnet::dynamic_filter", launch(arguments, stream));
+    cuda::check_launch(
+        "hdfnet::dynamic_filter",
+        cuda::launch_filter(cuda::choose_filter(arguments, nullptr), arguments, stream));
   }
   return result;
 }

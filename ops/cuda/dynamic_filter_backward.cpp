@@ -11,13 +11,38 @@
 namespace hdfnet::ops {
 namespace {
 
+// The fastest kernels that can run the call; every call has some.
+cudaError_t launch_of_input(const cuda::FilterGradientArguments& arguments, cudaStream_t stream) {
+  return cuda::can_run_filter_gradient_planes(arguments, false, nullptr)
+             ? cuda::launch_filter_gradient_of_input_planes(arguments, stream)
+         : cuda::can_run_filter_gradient_pixels(arguments, false, nullptr)
+             ? cuda::launch_filter_gradient_of_input_pixels(arguments, stream)
+             : cuda::launch_filter_gradient_of_input(arguments, stream);
+}
+cudaError_t launch_of_kernels(const cuda::FilterGradientArguments& arguments, cudaStream_t stream) {
+  return cuda::can_run_filter_gradient_planes(arguments, true, nullptr)
+             ? cuda::launch_filter_gradient_of_kernels_planes(arguments, stream)
+         : cuda::can_run_filter_gradient_pixels(arguments, true, nullptr)
+             ? cuda::launch_filter_gradient_of_kernels_pixels(arguments, stream)
+             : cuda::launch_filter_gradient_of_kernels(arguments, stream);
+}
+
+// An expanded one, as of a sum, would be read through strides of 0.
+at::Tensor not_expanded(const at::Tensor& grad) {
+  for (int64_t i = 0; i < grad.dim(); ++i) {
+    if (grad.stride(i) == 0 && grad.size(i) > 1) return grad.contiguous();
+  }
+  return grad;
+}
+
 std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
-    const at::Tensor& grad, const at::Tensor& x, const at::Tensor& kernels,
+    const at::Tensor& given_grad, const at::Tensor& x, const at::Tensor& kernels,
     at::IntArrayRef dilations, bool concat_input, std::array<bool, 2> needs) {
   const char* op = "hdfnet::dynamic_filter_backward";
   const auto sizes = check_dynamic_filter<int64_t>(op, x, kernels, dilations);
-  check_filter_gradient(op, grad, x, sizes, concat_input);
+  check_filter_gradient(op, given_grad, x, sizes, concat_input);
   const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor grad = not_expanded(given_grad);
   at::Tensor grad_x = needs[0] ? at::empty_like(x) : at::Tensor();
   at::Tensor grad_kernels = needs[1] ? at::empty_like(kernels) : at::Tensor();
   if (x.numel() == 0) return {grad_x, grad_kernels};
@@ -33,14 +58,14 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
     if (needs[0]) {
       arguments.out = grad_x.mutable_data_ptr();
       std::copy_n(grad_x.strides().begin(), 4, arguments.out_stride);
-      cuda::check_launch(op, cuda::launch_filter_gradient_of_input(arguments, stream));
+      cuda::check_launch(op, launch_of_input(arguments, stream));
     }
     if (needs[1]) {
       arguments.out =
           static_cast<char*>(grad_kernels.mutable_data_ptr()) +
           first * grad_kernels.stride(1) * static_cast<int64_t>(grad_kernels.element_size());
       std::copy_n(grad_kernels.strides().begin(), 6, arguments.out_stride);
-      cuda::check_launch(op, cuda::launch_filter_gradient_of_kernels(arguments, stream));
+      cuda::check_launch(op, launch_of_kernels(arguments, stream));
     }
   }
   return {grad_x, grad_kernels};

@@ -52,6 +52,24 @@ cudaError_t launch_filter_gradient_of_input(const FilterGradientArguments& argum
 cudaError_t launch_filter_gradient_of_kernels(const FilterGradientArguments& arguments,
                                               cudaStream_t stream);
 
+/// NCHW, K <= 7, not float64; `of_kernels` says which gradient. They may be launched only where it
+/// says yes; `why` (may be null) gets the reason of a no.
+bool can_run_filter_gradient_planes(const FilterGradientArguments& arguments, bool of_kernels,
+                                    std::string* why);
+cudaError_t launch_filter_gradient_of_input_planes(const FilterGradientArguments& arguments,
+                                                   cudaStream_t stream);
+cudaError_t launch_filter_gradient_of_kernels_planes(const FilterGradientArguments& arguments,
+                                                     cudaStream_t stream);
+
+/// The same for channels_last with kernels as a convolution gives them: K 3, and that of kernels
+/// also for K 5 and 7; not float64.
+bool can_run_filter_gradient_pixels(const FilterGradientArguments& arguments, bool of_kernels,
+                                    std::string* why);
+cudaError_t launch_filter_gradient_of_input_pixels(const FilterGradientArguments& arguments,
+                                                   cudaStream_t stream);
+cudaError_t launch_filter_gradient_of_kernels_pixels(const FilterGradientArguments& arguments,
+                                                     cudaStream_t stream);
+
 /// Each launch_X may be called only where can_run_X says yes; `why` (may be null) gets the reason
 /// of a no. Launches are asynchronous and return the launch's own error.
 
@@ -59,9 +77,9 @@ cudaError_t launch_filter_gradient_of_kernels(const FilterGradientArguments& arg
 bool can_run_filter_planes(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_planes(const FilterArguments& arguments, cudaStream_t stream);
 
-/// The same for K 3 and up to 20 MB of results: one latency instead of two.
-bool can_run_filter_small(const FilterArguments& arguments, std::string* why);
-cudaError_t launch_filter_small(const FilterArguments& arguments, cudaStream_t stream);
+/// The same for K 3: one latency instead of two.
+bool can_run_filter_direct(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_direct(const FilterArguments& arguments, cudaStream_t stream);
 
 /// The same where everything is aligned to 16 bytes, on compute capability 9.0, K 3, 5 or 7: taps
 /// come by the copy engine.

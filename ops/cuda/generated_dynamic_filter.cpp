@@ -32,8 +32,13 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
                            ? cuda::launch_generated_filter_wgmma(arguments, stream)
                        : cuda::can_run_generated_filter_wgmma_tf32(arguments, nullptr)
                            ? cuda::launch_generated_filter_wgmma_tf32(arguments, stream)
+                       : cuda::generated_filter_simt_pays(arguments, nullptr) &&
+                               cuda::can_run_generated_filter_simt(arguments, nullptr)
+                           ? cuda::launch_generated_filter_simt(arguments, stream)
                        : cuda::can_run_generated_filter_mma(arguments, nullptr)
                            ? cuda::launch_generated_filter_mma(arguments, stream)
+                       : cuda::can_run_generated_filter_simt(arguments, nullptr)
+                           ? cuda::launch_generated_filter_simt(arguments, stream)
                            : cuda::launch_generated_filter_scalar(arguments, stream));
   }
   return result;

@@ -63,6 +63,13 @@ bool can_stage_generated_filter(const GeneratedFilterArguments& arguments, std::
 /// block alone reads it, and whole lines at a time (channels_last).
 bool can_widen_generated_filter(const GeneratedFilterArguments& arguments, std::string* why);
 
+/// Float in exact arithmetic, K 3, dilations up to 8, any strides.
+bool can_run_generated_filter_simt(const GeneratedFilterArguments& arguments, std::string* why);
+cudaError_t launch_generated_filter_simt(const GeneratedFilterArguments& arguments,
+                                         cudaStream_t stream);
+/// Whether it is faster than the form of tensor cores that takes everything, where TF32 is allowed.
+bool generated_filter_simt_pays(const GeneratedFilterArguments& arguments, std::string* why);
+
 /// Any sizes, strides and types, in exact arithmetic of the sum's type.
 cudaError_t launch_generated_filter_scalar(const GeneratedFilterArguments& arguments,
                                            cudaStream_t stream);

@@ -1,5 +1,5 @@
-// generated_dynamic_filter with ordinary arithmetic: exact float32, float64, and whatever the
-// tensor core kernel does not take. Any strides.
+// generated_dynamic_filter with ordinary arithmetic: float64, and whatever the other kernels do not
+// take. Any strides.
 //
 // Block: 256 pixels of one image and one branch, 16 channels; a thread has two pixels. Up to 64
 // channels of y for these pixels are staged in shared memory (32 for float64), then 8 rows of

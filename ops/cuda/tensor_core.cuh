@@ -7,7 +7,7 @@
 
 namespace hdfnet::ops::cuda {
 
-/// Starts copying 16 or 4 bytes to shared memory; `real` false gives zeros (`from` is not read
+/// Starts copying 16, 8 or 4 bytes to shared memory; `real` false gives zeros (`from` is not read
 /// then).
 template <int kBytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool real) {
@@ -19,8 +19,8 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool real
                  "r"(bytes)
                  : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
-                 "r"(bytes)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from),
+                 "r"(bytes), "n"(kBytes)
                  : "memory");
   }
 #endif

@@ -14,6 +14,7 @@
 
 #include "cuda/arguments_from_tensors.h"
 #include "cuda/concat_conv2d_arguments.h"
+#include "cuda/filter_choice.h"
 #include "cuda/max_pool2d_arguments.h"
 #include "cuda/stem_conv2d_arguments.h"
 #include "hdfnet/ops/convolution.h"
@@ -217,7 +218,7 @@ struct FilterCall {
   }
 };
 
-const FilterKernel kSmall = {&ops::cuda::can_run_filter_small, &ops::cuda::launch_filter_small};
+const FilterKernel kDirect = {&ops::cuda::can_run_filter_direct, &ops::cuda::launch_filter_direct};
 const FilterKernel kPixelRing = {&ops::cuda::can_run_filter_pixel_ring,
                                  &ops::cuda::launch_filter_pixel_ring};
 const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_filter_ring};
@@ -225,7 +226,7 @@ const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_
 // Each kernel that can take a case takes it, writes every element, and nothing around the output.
 TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   const FilterKernel every[] = {
-      kSmall,
+      kDirect,
       kRing,
       kPixelRing,
       {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
@@ -253,6 +254,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
 }
 
 bool is_hopper() {
+  if (!at::hasCUDA()) return false;
   const auto* const properties = at::cuda::getCurrentDeviceProperties();
   return properties->major == 9 && properties->minor == 0;
 }
@@ -289,9 +291,8 @@ void expect_right(const std::vector<FilterCase>& cases, const FilterKernel& kern
   }
 }
 
-// What the kernel for small calls was measured on, and why it does not take the rest. Needs no GPU:
-// nothing is read.
-TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
+// What the direct kernel takes, and why not the rest. Needs no GPU: nothing is read.
+TEST(CudaChoice, TheDirectKernelTakesEverySizeWhereItIsWide) {
   const auto reason = [](at::ScalarType type, int64_t batch, int64_t side, int64_t kernel_size) {
     const auto options = at::TensorOptions().dtype(type);
     const at::Tensor x = at::empty({batch, 16, side, side}, options);
@@ -302,24 +303,66 @@ TEST(CudaChoice, TheSmallKernelTakesUpTo20MegabytesOfResults) {
     const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, dilations);
     const auto arguments = ops::cuda::filter_arguments(x, kernels, out, sizes, dilations, false, 0);
     std::string why;
-    return ops::cuda::can_run_filter_small(arguments, &why) ? "it does" : why;
+    return ops::cuda::can_run_filter_direct(arguments, &why) ? "it does" : why;
   };
-  EXPECT_EQ(reason(at::kHalf, 32, 80, 3), "it does");
-  EXPECT_EQ(reason(at::kHalf, 33, 80, 3), "more than 20 MB of results");
-  EXPECT_EQ(reason(at::kFloat, 16, 80, 3), "it does");
-  EXPECT_EQ(reason(at::kFloat, 17, 80, 3), "more than 20 MB of results");
+  EXPECT_EQ(reason(at::kHalf, 1, 80, 3), "it does");
+  EXPECT_EQ(reason(at::kHalf, 100, 80, 3), "it does");
+  EXPECT_EQ(reason(at::kFloat, 100, 80, 3), "it does");
   const std::string narrow = "more than 5 MB of results, not aligned to 8 bytes";
   EXPECT_EQ(reason(at::kHalf, 6, 90, 3), "it does");
   EXPECT_EQ(reason(at::kHalf, 7, 90, 3), narrow);
   EXPECT_EQ(reason(at::kFloat, 7, 90, 3), "it does");
   EXPECT_EQ(reason(at::kFloat, 4, 91, 3), narrow);
-  EXPECT_EQ(reason(at::kHalf, 1, 256, 3), "plane of more than 60000 pixels");
+  EXPECT_EQ(reason(at::kHalf, 1, 488, 3), "it does");
+  EXPECT_EQ(reason(at::kHalf, 1, 492, 3), "plane of more than 60000 words");
+  EXPECT_EQ(reason(at::kFloat, 1, 346, 3), "it does");
+  EXPECT_EQ(reason(at::kFloat, 1, 348, 3), "plane of more than 60000 words");
   EXPECT_EQ(reason(at::kHalf, 1, 80, 5), "kernel size other than 3");
 }
 
-// The kernel for small calls: four, two and one result a thread, with x from every distance to the
+// Which kernel a call gets, and why none of those before it.
+TEST(CudaChoice, TheFastestFilterIsAskedFirst) {
+  using ops::cuda::FilterKernel;
+  const auto choice = [](Layout layout, int64_t batch, int64_t channels, int64_t side,
+                         int64_t kernel_size, std::string* why) {
+    const auto options = at::TensorOptions().dtype(at::kHalf);
+    const auto make = [&](at::IntArrayRef sizes) {
+      const at::Tensor map = at::empty(sizes, options);
+      return layout == Layout::kChannelsLast ? map.contiguous(at::MemoryFormat::ChannelsLast) : map;
+    };
+    const int64_t taps = kernel_size * kernel_size;
+    const at::Tensor x = make({batch, channels, side, side});
+    const at::Tensor kernels =
+        make({batch, 3 * channels * taps, side, side}).view({batch, 3, channels, taps, side, side});
+    const at::Tensor out = make({batch, 3 * channels, side, side});
+    const std::vector<int64_t> dilations = {1, 3, 5};
+    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, dilations);
+    return ops::cuda::choose_filter(
+        ops::cuda::filter_arguments(x, kernels, out, sizes, dilations, false, 0), why);
+  };
+  constexpr auto kFirst = Layout::kContiguous, kLast = Layout::kChannelsLast;
+  std::string why;
+  // On Hopper the ring could run the first of these, too.
+  EXPECT_EQ(choice(kFirst, 1, 64, 256, 3, &why), FilterKernel::kDirect);
+  EXPECT_EQ(why, "");
+  EXPECT_EQ(choice(kFirst, 1, 64, 256, 5, &why),
+            is_hopper() ? FilterKernel::kRing : FilterKernel::kPlanes);
+  EXPECT_EQ(why.find("direct: kernel size other than 3"), 0u) << why;
+  EXPECT_EQ(choice(kFirst, 1, 16, 40, 5, &why), FilterKernel::kPlanes);
+  EXPECT_EQ(why, "direct: kernel size other than 3; ring: kernels of less than 64 MB");
+  EXPECT_EQ(choice(kLast, 1, 16, 40, 3, &why),
+            is_hopper() ? FilterKernel::kPixelRing : FilterKernel::kPixels);
+  EXPECT_EQ(choice(kLast, 1, 16, 40, 5, &why), FilterKernel::kPixels);
+  EXPECT_NE(why.find("planes: columns are not neighbours in memory; pixel ring: "),
+            std::string::npos)
+      << why;
+  EXPECT_EQ(choice(kFirst, 1, 16, 40, 9, &why), FilterKernel::kStrided);
+  EXPECT_EQ(choice(kFirst, 1, 16, 40, 9, nullptr), FilterKernel::kStrided);
+}
+
+// The direct kernel: four, two and one result a thread, with x from every distance to the
 // words of a row; reach beyond the plane; blocks that are not full.
-TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
+TEST_F(Cuda, TheDirectKernelWritesItsOutputAndNothingElse) {
   constexpr auto kFirst = Layout::kContiguous;
   const std::vector<FilterCase> cases = {
       {1, 16, 20, 20, 3, {1, 3, 5}, true, kFirst, kFirst},
@@ -329,16 +372,16 @@ TEST_F(Cuda, TheSmallKernelWritesItsOutputAndNothingElse) {
       {1, 3, 7, 10, 3, {1, 2, 3, 12}, true, kFirst, kFirst},
       {2, 2, 6, 9, 3, {1, 4}, true, kFirst, kFirst},
   };
-  expect_right(cases, kSmall);
+  expect_right(cases, kDirect);
 }
 
 // The same where only some of what it reads and writes is aligned to words of two or four results,
 // where rows of x are apart, and where images or channels share x.
-TEST_F(Cuda, TheSmallKernelTakesTensorsAsTheyLie) {
+TEST_F(Cuda, TheDirectKernelTakesTensorsAsTheyLie) {
   constexpr auto kFirst = Layout::kContiguous;
   const FilterCase c = {2, 3, 9, 12, 3, {1, 2, 5}, true, kFirst, kFirst};
   const auto expect_right_result = [](const FilterCall& call, int64_t shift) {
-    const at::Tensor result = call.result_of(kSmall, shift);
+    const at::Tensor result = call.result_of(kDirect, shift);
     ASSERT_TRUE(result.defined());
     EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
   };
@@ -375,6 +418,398 @@ TEST_F(Cuda, TheSmallKernelTakesTensorsAsTheyLie) {
     with(at::randn({c.batch, 1, c.height, c.width}, options)
              .expand({c.batch, c.channels, c.height, c.width}));
     if (HasFailure()) return;
+  }
+}
+
+// Kernels for both gradients of dynamic_filter.
+struct GradientKernels {
+  bool (*can_run)(const ops::cuda::FilterGradientArguments&, bool, std::string*);
+  cudaError_t (*of_input)(const ops::cuda::FilterGradientArguments&, cudaStream_t);
+  cudaError_t (*of_kernels)(const ops::cuda::FilterGradientArguments&, cudaStream_t);
+};
+const GradientKernels kGradientsForPlanes = {&ops::cuda::can_run_filter_gradient_planes,
+                                             &ops::cuda::launch_filter_gradient_of_input_planes,
+                                             &ops::cuda::launch_filter_gradient_of_kernels_planes};
+const GradientKernels kGradientsForPixels = {&ops::cuda::can_run_filter_gradient_pixels,
+                                             &ops::cuda::launch_filter_gradient_of_input_pixels,
+                                             &ops::cuda::launch_filter_gradient_of_kernels_pixels};
+const GradientKernels kGradientsForAny = {nullptr, &ops::cuda::launch_filter_gradient_of_input,
+                                          &ops::cuda::launch_filter_gradient_of_kernels};
+
+// A call of either gradient of dynamic_filter.
+struct FilterGradientCall {
+  FilterCase c;
+  at::Tensor x, kernels, grad;
+
+  FilterGradientCall(const FilterCase& what, const at::TensorOptions& options) : c(what) {
+    x = c.make_x(options);
+    kernels = c.make_kernels(options);
+    const auto parts = static_cast<int64_t>(c.dilations.size()) + (c.concat_input ? 1 : 0);
+    grad = random_map({c.batch, parts * c.channels, c.height, c.width}, options, c.x_layout);
+  }
+
+  // The launch for the branches from `first` on, with the gradient itself at `out`.
+  ops::cuda::FilterGradientArguments arguments(bool of_kernels, const at::Tensor& out,
+                                               int64_t first) const {
+    const auto sizes = ops::check_dynamic_filter<int64_t>("test", x, kernels, c.dilations);
+    ops::cuda::FilterGradientArguments a{};
+    a.filter =
+        ops::cuda::filter_arguments(x, kernels, grad, sizes, c.dilations, c.concat_input, first);
+    a.grad = grad.const_data_ptr();
+    for (int i = 0; i < 4; ++i) a.grad_stride[i] = grad.stride(i);
+    for (int64_t i = 0; i < out.dim(); ++i) a.out_stride[i] = out.stride(i);
+    a.out = static_cast<char*>(out.data_ptr()) +
+            (of_kernels ? first * out.stride(1) * static_cast<int64_t>(out.element_size()) : 0);
+    a.add_to_out = !of_kernels && first > 0;
+    return a;
+  }
+
+  // Why these kernels do not take it.
+  std::string reason(bool of_kernels, const GradientKernels& by) const {
+    std::string why;
+    const auto a = arguments(of_kernels, at::empty_like(of_kernels ? kernels : x), 0);
+    return by.can_run(a, of_kernels, &why) ? "it does" : why;
+  }
+
+  bool is_for_pixels() const { return c.x_layout == Layout::kChannelsLast; }
+
+  // One gradient, in the layout of the case, between guards that stay as they were, `shift`
+  // elements away from where it is aligned.
+  at::Tensor gradient(bool of_kernels, const GradientKernels& by, int64_t shift = 0) const {
+    const at::Tensor& like = of_kernels ? kernels : x;
+    const int64_t guard = 1024 + shift;
+    const at::Tensor guarded = at::full({like.numel() + 2 * guard}, std::nan(""), x.options());
+    const at::Tensor between = guarded.narrow(0, guard, like.numel());
+    const auto as_pixels = [&] {
+      return of_kernels
+                 ? between
+                       .view({c.batch, c.height, c.width, like.size(1), c.channels,
+                              c.kernel_size * c.kernel_size})
+                       .permute({0, 3, 4, 5, 1, 2})
+                 : between.view({c.batch, c.height, c.width, c.channels}).permute({0, 3, 1, 2});
+    };
+    const at::Tensor out = is_for_pixels() ? as_pixels() : between.view(like.sizes());
+    for (size_t first = 0; first < c.dilations.size(); first += ops::cuda::kMaxBranches) {
+      const auto a = arguments(of_kernels, out, static_cast<int64_t>(first));
+      std::string why;
+      EXPECT_TRUE(by.can_run == nullptr || by.can_run(a, of_kernels, &why)) << why;
+      EXPECT_EQ((of_kernels ? by.of_kernels : by.of_input)(a, nullptr), cudaSuccess);
+    }
+    EXPECT_TRUE(guarded.narrow(0, 0, guard).isnan().all().item<bool>());
+    EXPECT_TRUE(guarded.narrow(0, guard + like.numel(), guard).isnan().all().item<bool>());
+    return out;
+  }
+
+  // By both: products are rounded once, so those of kernels are equal; sums are in another order.
+  void expect_same(int64_t shift = 0) const {
+    for (const bool of_kernels : {true, false}) {
+      // Of other sizes, those for pixels compute that of kernels alone.
+      if (is_for_pixels() && !of_kernels && c.kernel_size != 3) continue;
+      SCOPED_TRACE(c.describe() + " " + at::toString(x.scalar_type()) +
+                   (of_kernels ? ", of kernels" : ", of the input"));
+      const GradientKernels& by = is_for_pixels() ? kGradientsForPixels : kGradientsForPlanes;
+      const at::Tensor own = gradient(of_kernels, by, shift).to(at::kDouble);
+      const at::Tensor general = gradient(of_kernels, kGradientsForAny).to(at::kDouble);
+      EXPECT_TRUE(at::equal(own.isnan(), general.isnan()));
+      EXPECT_TRUE(at::equal(own.isposinf(), general.isposinf()));
+      EXPECT_TRUE(at::equal(own.isneginf(), general.isneginf()));
+      const auto finite = [](const at::Tensor& all) { return at::nan_to_num(all, 0, 0, 0); };
+      if (of_kernels) {
+        EXPECT_TRUE(at::equal(finite(own), finite(general)));
+        continue;
+      }
+      const double eps = x.scalar_type() == at::kHalf       ? 0x1p-10
+                         : x.scalar_type() == at::kBFloat16 ? 0x1p-7
+                                                            : 0x1p-23;
+      const at::Tensor size = finite(general).abs();
+      const bool rounded_before = c.dilations.size() > ops::cuda::kMaxBranches;
+      const double everywhere = size.max().item<double>() * (1e-5 + (rounded_before ? 3 * eps : 0));
+      const at::Tensor over = (finite(own) - finite(general)).abs() - (size * eps + everywhere);
+      EXPECT_LE(over.max().item<double>(), 0);
+    }
+  }
+};
+
+// Calls f(case, options) in every type that the fast kernels take, up to the first failure.
+template <typename Function>
+void for_gradient_cases(const std::vector<FilterCase>& cases, const Function& f) {
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (FilterCase c : cases) {
+      for (const bool concat : {false, true}) {
+        c.concat_input = concat;
+        f(c, at::TensorOptions().device(at::kCUDA).dtype(type));
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+constexpr auto kPlanes = Layout::kContiguous;
+
+// Words of eight bytes and single elements; tiles of several rows, of one, and of a part of one;
+// blocks that are not full; reach beyond the plane; groups for branches, and none in larger calls.
+TEST_F(Cuda, TheGradientsForPlanesAreThoseForAnyStrides) {
+  std::vector<FilterCase> cases;
+  for (const int64_t k : {1, 3, 5, 7}) {
+    for (const std::vector<int64_t>& dilations :
+         {std::vector<int64_t>{1, 3, 5}, {2}, {1, 32}, {3, 1, 2, 4, 7}}) {
+      for (const auto& [height, width] : {std::pair{1, 1}, {5, 4}, {9, 12}, {17, 22}, {13, 7}}) {
+        cases.push_back({2, 3, height, width, k, dilations, false, kPlanes, kPlanes});
+      }
+    }
+    cases.push_back({1, 2, 7, 301, k, {1, 3, 6}, false, kPlanes, kPlanes});
+    cases.push_back({1, 2, 7, 602, k, {2, 5}, false, kPlanes, kPlanes});
+    cases.push_back({1, 1, 6, 1100, k, {1, 10}, false, kPlanes, kPlanes});
+    cases.push_back({1, 20, 85, 85, k, {1, 3, 5}, false, kPlanes, kPlanes});
+    cases.push_back({2, 33, 96, 96, k, {1, 3}, false, kPlanes, kPlanes});
+  }
+  FilterCase many = {1, 2, 7, 8, 3, {}, false, kPlanes, kPlanes};
+  for (int64_t b = 0; b < 2 * ops::cuda::kMaxBranches + 3; ++b) {
+    many.dilations.push_back(1 + b % 5);
+  }
+  cases.push_back(many);
+  for_gradient_cases(cases, [](const FilterCase& c, const at::TensorOptions& options) {
+    FilterGradientCall(c, options).expect_same();
+  });
+}
+
+// Where only some of what they read and write is aligned, and where rows of x are apart.
+TEST_F(Cuda, TheGradientsForPlanesTakeTensorsAsTheyLie) {
+  const auto shifted = [](const at::Tensor& tensor, int64_t elements) {
+    const at::Tensor flat = at::empty({tensor.numel() + elements}, tensor.options());
+    return flat.narrow(0, elements, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+  };
+  const auto rows_apart = [](const at::Tensor& tensor, int64_t first, int64_t more) {
+    std::vector<int64_t> sizes = tensor.sizes().vec();
+    const int64_t width = sizes.back();
+    sizes.back() += more;
+    return at::full(sizes, std::nan(""), tensor.options()).narrow(-1, first, width).copy_(tensor);
+  };
+  const std::vector<FilterCase> cases = {{2, 3, 9, 12, 3, {1, 2, 5}, false, kPlanes, kPlanes},
+                                         {1, 2, 6, 16, 5, {1, 4}, false, kPlanes, kPlanes}};
+  for_gradient_cases(cases, [&](const FilterCase& c, const at::TensorOptions& options) {
+    for (at::Tensor FilterGradientCall::*which :
+         {&FilterGradientCall::x, &FilterGradientCall::kernels, &FilterGradientCall::grad}) {
+      for (const int64_t elements : {1, 2, 4}) {
+        FilterGradientCall call(c, options);
+        call.*which = shifted(call.*which, elements);
+        call.expect_same();
+      }
+      for (const auto& [first, more] :
+           {std::pair<int64_t, int64_t>{4, 8}, {2, 2}, {0, 2}, {0, 1}, {1, 4}}) {
+        FilterGradientCall call(c, options);
+        call.*which = rows_apart(call.*which, first, more);
+        call.expect_same();
+      }
+    }
+    for (const int64_t shift : {1, 2, 4}) FilterGradientCall(c, options).expect_same(shift);
+    FilterGradientCall shared(c, options);
+    shared.x = shared.x.narrow(0, 0, 1).expand(shared.x.sizes());
+    shared.grad = shared.grad.narrow(1, 0, 1).expand(shared.grad.sizes());
+    shared.expect_same();
+  });
+}
+
+// What is not finite meets the zeros around a plane in d kernels, and nothing there in d x.
+TEST_F(Cuda, TheGradientsForPlanesPassOnWhatIsNotFinite) {
+  const std::vector<FilterCase> cases = {{2, 3, 9, 12, 3, {1, 5}, false, kPlanes, kPlanes},
+                                         {1, 2, 7, 9, 3, {1, 3}, false, kPlanes, kPlanes},
+                                         {1, 2, 12, 16, 5, {1, 2}, false, kPlanes, kPlanes},
+                                         {1, 1, 5, 8, 7, {1, 4}, false, kPlanes, kPlanes}};
+  const double infinity = std::numeric_limits<double>::infinity();
+  for_gradient_cases(cases, [&](const FilterCase& c, const at::TensorOptions& options) {
+    FilterGradientCall call(c, options);
+    const int64_t bottom = c.height - 1, right = c.width - 1;
+    call.x[0][0][c.height / 2][c.width / 2] = std::nan("");
+    call.x[0][0][0][right] = infinity;
+    call.grad[0][c.channels][0][0] = infinity;
+    call.grad[0][c.channels][bottom][c.width / 2] = -infinity;
+    call.grad[0][0][bottom][right] = std::nan("");
+    for (int64_t t = 0; t < c.kernel_size * c.kernel_size; ++t) {
+      call.kernels[0][t % 2][0][t][t % 3 == 0 ? 0 : bottom][t % 5 < 2 ? 0 : right] = infinity;
+    }
+    call.kernels[0][1][c.channels - 1][0][c.height / 2][0] = std::nan("");
+    call.expect_same();
+  });
+}
+
+// Needs no GPU: nothing is read.
+TEST(CudaChoice, TheGradientsForPlanesTakeRowsOfNeighbours) {
+  const auto reason = [](bool of_kernels, at::ScalarType type, const FilterCase& c) {
+    return FilterGradientCall(c, at::TensorOptions().dtype(type))
+        .reason(of_kernels, kGradientsForPlanes);
+  };
+  const FilterCase usual = {2, 3, 8, 9, 3, {1, 3, 5}, true, kPlanes, kPlanes};
+  for (const bool of_kernels : {false, true}) {
+    for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      for (const int64_t k : {1, 3, 5, 7}) {
+        FilterCase c = usual;
+        c.kernel_size = k;
+        EXPECT_EQ(reason(of_kernels, type, c), "it does");
+      }
+    }
+    EXPECT_EQ(reason(of_kernels, at::kDouble, usual), "float64");
+    FilterCase c = usual;
+    c.kernel_size = 9;
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "kernel size above 7");
+    c = usual;
+    c.x_layout = c.kernel_layout = Layout::kChannelsLast;
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "columns are not neighbours in memory");
+    c = {65536, 1, 1, 2, 1, {1}, false, kPlanes, kPlanes};
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "more planes than a grid holds");
+    c = {1, 1, 2, 301, 3, {64}, false, kPlanes, kPlanes};
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "it does");
+    c.dilations = {65};
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c),
+              of_kernels ? "it does" : "reach of the taps in rows that are read in parts");
+  }
+}
+
+constexpr auto kPixels = Layout::kChannelsLast;
+
+// Units of one channel and of two; groups of channels, warps and tiles that are not full; tiles of
+// a part of a row and of whole planes; rings as long as tiles and shorter; reach beyond tile and
+// plane.
+TEST_F(Cuda, TheGradientsForPixelsAreThoseForAnyStrides) {
+  std::vector<FilterCase> cases;
+  for (const int64_t k : {3, 5, 7}) {
+    const std::vector<int64_t> some = {3, 8}, all = {1, 2, 3, 8, 17, 40};
+    for (const int64_t channels : k == 3 ? all : some) {
+      for (const std::vector<int64_t>& dilations :
+           {std::vector<int64_t>{1, 3, 5}, {2}, {1, 32}, {3, 1, 2, 4, 7}}) {
+        for (const auto& [height, width] : {std::pair{1, 1}, {5, 4}, {9, 13}, {17, 22}}) {
+          cases.push_back({2, channels, height, width, k, dilations, false, kPixels, kPixels});
+        }
+      }
+    }
+  }
+  cases.push_back({1, 2, 5, 1100, 3, {1, 10}, false, kPixels, kPixels});
+  cases.push_back({1, 3, 7, 301, 3, {1, 64}, false, kPixels, kPixels});
+  cases.push_back({1, 8, 1500, 9, 3, {1, 2}, false, kPixels, kPixels});
+  cases.push_back({1, 16, 600, 5, 3, {1, 400}, false, kPixels, kPixels});
+  cases.push_back({2, 20, 85, 85, 3, {1, 3, 5}, false, kPixels, kPixels});
+  cases.push_back({3, 40, 96, 200, 3, {5, 1, 3}, false, kPixels, kPixels});
+  cases.push_back({2, 33, 96, 97, 3, {1, 90}, false, kPixels, kPixels});
+  cases.push_back({4, 64, 64, 128, 3, {1, 3, 5}, false, kPixels, kPixels});
+  for (const int64_t channels : {2, 8}) {
+    FilterCase many = {1, channels, 7, 8, 3, {}, false, kPixels, kPixels};
+    for (int64_t b = 0; b < 2 * ops::cuda::kMaxBranches + 3; ++b) {
+      many.dilations.push_back(1 + b % 5);
+    }
+    cases.push_back(many);
+  }
+  for_gradient_cases(cases, [](const FilterCase& c, const at::TensorOptions& options) {
+    FilterGradientCall(c, options).expect_same();
+  });
+}
+
+// Where only some of what they read and write is aligned; where pixels, rows, and for kernels the
+// channels of branches, are apart.
+TEST_F(Cuda, TheGradientsForPixelsTakeTensorsAsTheyLie) {
+  const auto order_of = [](const at::Tensor& tensor) {
+    return tensor.dim() == 4 ? std::vector<int64_t>{0, 2, 3, 1}
+                             : std::vector<int64_t>{0, 4, 5, 1, 2, 3};
+  };
+  const auto back = [](const at::Tensor& in_memory) {
+    return in_memory.dim() == 4 ? in_memory.permute({0, 3, 1, 2})
+                                : in_memory.permute({0, 3, 4, 5, 1, 2});
+  };
+  const auto shifted = [&](const at::Tensor& tensor, int64_t elements) {
+    const at::Tensor from = tensor.permute(order_of(tensor));
+    const at::Tensor flat = at::empty({tensor.numel() + elements}, tensor.options());
+    return back(flat.narrow(0, elements, tensor.numel()).view(from.sizes()).copy_(from));
+  };
+  // `axis` counts as they lie in memory.
+  const auto apart = [&](const at::Tensor& tensor, int64_t axis, int64_t first, int64_t more) {
+    const at::Tensor from = tensor.permute(order_of(tensor));
+    std::vector<int64_t> sizes = from.sizes().vec();
+    sizes[axis] += more;
+    return back(at::full(sizes, std::nan(""), tensor.options())
+                    .narrow(axis, first, from.size(axis))
+                    .copy_(from));
+  };
+  const std::vector<FilterCase> cases = {{2, 16, 9, 12, 3, {1, 2, 5}, false, kPixels, kPixels},
+                                         {1, 40, 6, 16, 3, {1, 4}, false, kPixels, kPixels},
+                                         {2, 7, 5, 6, 3, {1, 2}, false, kPixels, kPixels},
+                                         {1, 8, 6, 16, 5, {1, 4}, false, kPixels, kPixels}};
+  for_gradient_cases(cases, [&](const FilterCase& c, const at::TensorOptions& options) {
+    for (at::Tensor FilterGradientCall::*which :
+         {&FilterGradientCall::x, &FilterGradientCall::kernels, &FilterGradientCall::grad}) {
+      for (const int64_t elements : {1, 2, 4, 8}) {
+        FilterGradientCall call(c, options);
+        call.*which = shifted(call.*which, elements);
+        call.expect_same();
+      }
+      const int64_t last = which == &FilterGradientCall::kernels ? 4 : 3;
+      for (int64_t axis = 1; axis <= last; ++axis) {
+        for (const auto& [first, more] : {std::pair<int64_t, int64_t>{8, 16}, {2, 4}, {1, 3}}) {
+          FilterGradientCall call(c, options);
+          call.*which = apart(call.*which, axis, first, more);
+          call.expect_same();
+        }
+      }
+    }
+    for (const int64_t shift : {1, 2, 4, 8}) FilterGradientCall(c, options).expect_same(shift);
+    FilterGradientCall shared(c, options);
+    shared.x = shared.x.narrow(0, 0, 1).expand(shared.x.sizes());
+    shared.kernels = shared.kernels.narrow(0, 0, 1).expand(shared.kernels.sizes());
+    shared.expect_same();
+  });
+}
+
+// What is not finite meets the zeros around a plane in d kernels, and nothing there in d x.
+TEST_F(Cuda, TheGradientsForPixelsPassOnWhatIsNotFinite) {
+  const std::vector<FilterCase> cases = {{2, 3, 9, 12, 3, {1, 5}, false, kPixels, kPixels},
+                                         {1, 8, 7, 9, 3, {1, 3}, false, kPixels, kPixels},
+                                         {1, 18, 20, 40, 3, {2, 30}, false, kPixels, kPixels},
+                                         {1, 2, 12, 16, 5, {1, 2}, false, kPixels, kPixels},
+                                         {1, 1, 5, 8, 7, {1, 4}, false, kPixels, kPixels}};
+  const double infinity = std::numeric_limits<double>::infinity();
+  for_gradient_cases(cases, [&](const FilterCase& c, const at::TensorOptions& options) {
+    FilterGradientCall call(c, options);
+    const int64_t bottom = c.height - 1, right = c.width - 1;
+    call.x[0][0][c.height / 2][c.width / 2] = std::nan("");
+    call.x[0][0][0][right] = infinity;
+    call.grad[0][c.channels][0][0] = infinity;
+    call.grad[0][c.channels][bottom][c.width / 2] = -infinity;
+    call.grad[0][0][bottom][right] = std::nan("");
+    for (int64_t t = 0; t < c.kernel_size * c.kernel_size; ++t) {
+      call.kernels[0][t % 2][0][t][t % 3 == 0 ? 0 : bottom][t % 5 < 2 ? 0 : right] = infinity;
+    }
+    call.kernels[0][1][c.channels - 1][0][c.height / 2][0] = std::nan("");
+    call.expect_same();
+  });
+}
+
+// Needs no GPU: nothing is read.
+TEST(CudaChoice, TheGradientsForPixelsTakeRunsOfTaps) {
+  const auto reason = [](bool of_kernels, at::ScalarType type, const FilterCase& c) {
+    return FilterGradientCall(c, at::TensorOptions().dtype(type))
+        .reason(of_kernels, kGradientsForPixels);
+  };
+  const FilterCase usual = {2, 3, 8, 9, 3, {1, 3, 5}, true, kPixels, kPixels};
+  for (const bool of_kernels : {false, true}) {
+    const std::string of_other_sizes =
+        of_kernels ? "kernel size other than 3, 5 and 7" : "kernel size other than 3";
+    for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      for (const int64_t k : {1, 3, 5, 7, 9}) {
+        FilterCase c = usual;
+        c.kernel_size = k;
+        const bool takes = k == 3 || (of_kernels && (k == 5 || k == 7));
+        EXPECT_EQ(reason(of_kernels, type, c), takes ? "it does" : of_other_sizes);
+      }
+    }
+    EXPECT_EQ(reason(of_kernels, at::kDouble, usual), "float64");
+    FilterCase c = usual;
+    c.x_layout = kPlanes;
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "channels are not neighbours in memory");
+    c = usual;
+    c.kernel_layout = kPlanes;
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c),
+              "taps of a pixel's channels are not neighbours in memory");
+    c = usual;
+    c.dilations = {1, (int64_t{1} << 26) + 1};
+    EXPECT_EQ(reason(of_kernels, at::kHalf, c), "dilation above 2^26");
   }
 }
 
@@ -467,6 +902,7 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
              {&ops::cuda::can_run_generated_filter_wgmma_tf32,
               &ops::cuda::launch_generated_filter_wgmma_tf32},
              {&ops::cuda::can_run_generated_filter_mma, &ops::cuda::launch_generated_filter_mma},
+             {&ops::cuda::can_run_generated_filter_simt, &ops::cuda::launch_generated_filter_simt},
              {nullptr, &ops::cuda::launch_generated_filter_scalar}};
         for (const auto& [can_run, launch] : kernels) {
           const at::Tensor guarded = at::full({exact.numel() + 2 * kGuard}, std::nan(""), options);
@@ -494,6 +930,182 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
     }
   }
   at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+/// A call of the generated filter by which kernels are called by themselves. Its tensors are
+/// others'.
+struct GeneratedCall {
+  static constexpr int64_t kGuard = 1024;
+
+  GeneratedCall(const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight,
+                const std::optional<at::Tensor>& bias, const std::vector<int64_t>& dilations,
+                bool concat_input, bool last) {
+    const auto sizes =
+        ops::check_generated_dynamic_filter<int64_t>("test", x, y, weight, bias, dilations);
+    const int64_t channels =
+        (static_cast<int64_t>(dilations.size()) + (concat_input ? 1 : 0)) * x.size(1);
+    const int64_t count = x.size(0) * channels * x.size(2) * x.size(3);
+    guarded = at::full({count + 2 * kGuard}, -77, x.options());
+    const at::Tensor between = guarded.narrow(0, kGuard, count);
+    out = last ? between.view({x.size(0), x.size(2), x.size(3), channels}).permute({0, 3, 1, 2})
+               : between.view({x.size(0), channels, x.size(2), x.size(3)});
+    arguments = ops::cuda::generated_filter_arguments(x, y, weight, bias, out, sizes, dilations,
+                                                      concat_input, 0);
+  }
+  bool guards_are_whole() const {
+    return guarded.narrow(0, 0, kGuard).eq(-77).all().item<bool>() &&
+           guarded.narrow(0, guarded.numel() - kGuard, kGuard).eq(-77).all().item<bool>();
+  }
+
+  at::Tensor guarded, out;
+  ops::cuda::GeneratedFilterArguments arguments;
+};
+
+// Exact float32: channels and sources that fill no group and no step, sources in parts, planes
+// below a tile and below the reach, more tiles than blocks (one and two of them at a time), both
+// formats of x and y beside both of the result, slices and other strides, x aligned and not.
+TEST_F(Cuda, TheSimtGeneratedFilterWritesItsOutputAndNothingElse) {
+  struct Case {
+    int64_t batch, channels, source_channels, groups, height, width;
+    std::vector<int64_t> dilations;
+    bool concat_input, has_bias;
+    Layout x_layout, y_layout;
+    bool last;
+  };
+  constexpr auto kFirst = Layout::kContiguous;
+  constexpr auto kLast = Layout::kChannelsLast;
+  std::vector<Case> cases;
+  for (const bool last : {false, true}) {
+    const Layout same = last ? kLast : kFirst;
+    const Layout other = last ? kFirst : kLast;
+    for (const Case& c : std::vector<Case>{
+             {1, 1, 1, 1, 1, 1, {1}, true, true, same, same, last},
+             {2, 3, 7, 2, 5, 7, {1, 8}, false, false, same, same, last},
+             {1, 16, 64, 3, 20, 20, {1, 3, 5}, false, true, same, same, last},
+             {1, 64, 64, 1, 128, 128, {1, 3, 5}, true, false, same, same, last},
+             {3, 16, 16, 1, 200, 136, {1, 3, 5}, true, true, same, same, last},
+             {2, 24, 40, 2, 19, 23, {2, 7}, true, true, same, same, last},
+             {2, 48, 65, 1, 33, 40, {1, 3}, false, true, same, same, last},
+             {2, 32, 100, 2, 200, 136, {1, 4}, true, true, same, same, last},
+             {1, 20, 12, 3, 17, 36, {6, 1, 8}, true, false, other, same, last},
+             {2, 16, 9, 1, 30, 18, {1, 3, 5}, false, true, same, other, last},
+             {2, 18, 8, 1, 25, 28, {1, 3}, true, true, Layout::kSliced, Layout::kSliced, last},
+             {2, 16, 24, 2, 9, 33, {3, 5}, true, true, Layout::kReversed, Layout::kReversed, last},
+             {3, 16, 32, 1, 9, 32, {3, 5}, false, true, Layout::kExpanded, same, last},
+             {700, 16, 8, 1, 3, 2, {1, 2}, true, true, same, same, last}}) {
+      cases.push_back(c);
+    }
+  }
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    SCOPED_TRACE("case " + std::to_string(i));
+    const int64_t branches = static_cast<int64_t>(c.dilations.size());
+    std::optional<at::Tensor> bias;
+    if (c.has_bias) bias = at::randn({branches, c.channels * 9}, options);
+    const at::Tensor x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
+    const at::Tensor y =
+        random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
+            .unflatten(1, {c.groups, c.source_channels});
+    const at::Tensor weight = at::randn({branches, c.channels * 9, c.source_channels}, options) /
+                              std::sqrt(static_cast<double>(c.source_channels));
+    const GeneratedCall call(x, y, weight, bias, c.dilations, c.concat_input, c.last);
+    std::string why;
+    if (!ops::cuda::can_run_generated_filter_simt(call.arguments, &why)) {
+      ASSERT_FALSE(is_hopper()) << why;
+      continue;
+    }
+    ASSERT_EQ(ops::cuda::launch_generated_filter_simt(call.arguments, nullptr), cudaSuccess);
+    EXPECT_TRUE(call.guards_are_whole());
+    const at::Tensor exact =
+        ops::generated_dynamic_filter_reference(x, y, weight, bias, c.dilations, c.concat_input);
+    EXPECT_LT(error_of(call.out, exact).largest, 1e-4);
+    if (HasFailure()) return;
+  }
+}
+
+// What is not finite spreads as in the kernel for everything, to the last element: also where taps
+// meet the zeros around the plane, and what fills up steps of y's channels.
+TEST_F(Cuda, TheSimtGeneratedFilterSpreadsWhatIsNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
+  for (const bool last : {false, true}) {
+    const Layout layout = last ? Layout::kChannelsLast : Layout::kContiguous;
+    for (const int64_t source_channels : {7, 64, 70}) {
+      SCOPED_TRACE(std::string(name(layout)) + " Cy " + std::to_string(source_channels));
+      const at::Tensor x = random_map({1, 12, 21, 19}, options, layout);
+      const at::Tensor y = random_map({1, source_channels, 21, 19}, options, layout).unsqueeze(1);
+      const at::Tensor weight = at::randn({2, 12 * 9, source_channels}, options);
+      const at::Tensor bias = at::randn({2, 12 * 9}, options);
+      x[0][2][7][7] = std::nan("");
+      x[0][3][20][18] = kInfinity;
+      y[0][0][3][0][0] = kInfinity;
+      y[0][0][source_channels - 1][20][18] = -kInfinity;
+      y[0][0][1][10][15] = std::nan("");
+      weight[1][4 * 9 + 8][source_channels - 1] = kInfinity;
+      bias[0][5 * 9 + 4] = -kInfinity;
+      bias[1][11 * 9] = std::nan("");
+      const GeneratedCall call(x, y, weight, bias, {1, 3}, true, last);
+      const GeneratedCall peer(x, y, weight, bias, {1, 3}, true, last);
+      std::string why;
+      if (!ops::cuda::can_run_generated_filter_simt(call.arguments, &why)) {
+        ASSERT_FALSE(is_hopper()) << why;
+        continue;
+      }
+      ASSERT_EQ(ops::cuda::launch_generated_filter_simt(call.arguments, nullptr), cudaSuccess);
+      ASSERT_EQ(ops::cuda::launch_generated_filter_scalar(peer.arguments, nullptr), cudaSuccess);
+      EXPECT_TRUE(at::equal(call.out.isnan(), peer.out.isnan()));
+      EXPECT_TRUE(at::equal(call.out.isinf(), peer.out.isinf()));
+      EXPECT_TRUE(call.out[0][12][0][0].isnan().item<bool>());
+      EXPECT_TRUE(call.out[0][12 + 5].isinf().any().item<bool>());
+    }
+  }
+}
+
+// What exact float32 gets elsewhere is several times slower.
+TEST_F(Cuda, TheSimtGeneratedFilterSaysWhyNot) {
+  const auto reason = [](auto change) {
+    ops::cuda::GeneratedFilterArguments a{};
+    a.type = ops::cuda::Type::kFloat;
+    a.batch = 1;
+    a.branches = 3;
+    a.groups = 1;
+    a.channels = a.source_channels = 64;
+    a.height = a.width = 128;
+    a.kernel_size = 3;
+    for (int b = 0; b < 3; ++b) a.dilation[b] = 1 + 2 * b;
+    change(a);
+    std::string why;
+    return ops::cuda::can_run_generated_filter_simt(a, &why) ? "it can" : why;
+  };
+  using Arguments = ops::cuda::GeneratedFilterArguments;
+  if (is_hopper()) {
+    EXPECT_EQ(reason([](Arguments&) {}), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.dilation[2] = 8; }), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.channels = 1, a.source_channels = 1000; }), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.batch = 70000, a.height = 1; }), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.allow_tf32 = true; }), "it can");
+  }
+  EXPECT_EQ(reason([](Arguments& a) { a.type = ops::cuda::Type::kDouble; }), "not float");
+  EXPECT_EQ(reason([](Arguments& a) { a.type = ops::cuda::Type::kHalf; }), "not float");
+  EXPECT_EQ(reason([](Arguments& a) { a.kernel_size = 5; }), "kernel size other than 3");
+  EXPECT_EQ(reason([](Arguments& a) { a.dilation[1] = 9; }), "dilation above 8");
+  EXPECT_EQ(reason([](Arguments& a) { a.height = a.width = 1 << 15; }), "2^30 pixels or more");
+  EXPECT_EQ(reason([](Arguments& a) { a.batch = 1 << 24; }), "more than 2^30 tiles");
+  EXPECT_EQ(reason([](Arguments& a) { a.channels = 1 << 29; }), "2^30 channels or more");
+}
+
+// In TF32 the exact kernel is the faster one for few channels of y.
+TEST(CudaChoice, TheSimtGeneratedFilterPaysForFewChannels) {
+  ops::cuda::GeneratedFilterArguments a{};
+  a.source_channels = 64;
+  EXPECT_TRUE(ops::cuda::generated_filter_simt_pays(a, nullptr));
+  a.allow_tf32 = true;
+  std::string why;
+  EXPECT_FALSE(ops::cuda::generated_filter_simt_pays(a, &why));
+  EXPECT_EQ(why, "TF32 with more than 16 channels of y");
+  a.source_channels = 16;
+  EXPECT_TRUE(ops::cuda::generated_filter_simt_pays(a, nullptr));
 }
 
 // Which tensor core kernel a call gets, in which form, and the reason why not.

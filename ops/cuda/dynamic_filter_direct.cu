@@ -1,11 +1,12 @@
-// dynamic_filter for small and middling calls (NCHW, K 3).
+// dynamic_filter for K 3 (NCHW).
 //
 // Layout: as dynamic_filter_planes.cu. Mapping: one thread a result, or where all is so aligned
 // two, or four of two-byte types. All its taps and all its values of x are asked for at once,
 // straight to registers, so that a result takes one latency; with a tile in shared memory it takes
-// two, and a barrier between them. Each value of x is read 9 times from the L1. Beyond one latency
-// the number of loads is what counts. What comes before the first read runs while the launch before
-// ends. Bytes and FLOPs: as there. Figures: ops/README.md.
+// two, and a barrier between them. That many threads with 9 words under way each, none of which
+// waits for another, also keep the memory busier than the ring does. Each value of x is read 9
+// times from the L1. What comes before the first read runs while the launch before ends. Bytes and
+// FLOPs: as there. Figures: ops/README.md.
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 
@@ -15,10 +16,11 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kQuad = 4;
 constexpr int kK = 3;
-/// Results up to which the wide forms were measured, up to 1.33 times as fast as tiles; and the
-/// others, which spend twice the loads on a result.
-constexpr int64_t kMostBytes = 20'000'000;
+/// Results up to which threads that have less than 8 bytes of them, and so spend twice the loads on
+/// each, were measured to be faster than tiles.
 constexpr int64_t kMostBytesOfNarrow = 5'000'000;
+/// Words of a plane: Divisor is exact below 2^16, and the last block goes beyond.
+constexpr int64_t kMostWords = 60000;
 /// Blocks of a multiprocessor for which nvcc must keep registers. Left to itself it aims at more,
 /// and to keep to 32 or 48 registers puts the last loads behind the first arithmetic: two
 /// latencies.
@@ -66,8 +68,8 @@ __device__ __forceinline__ void load_taps(const T* address, int64_t apart, Bits 
 
 template <typename T, int kVector>
 __global__ void __launch_bounds__(kThreads, kLeastBlocks)
-    filter_small(const __grid_constant__ FilterArguments a, const Divisor by_words,
-                 const Divisor by_channels) {
+    filter_direct(const __grid_constant__ FilterArguments a, const Divisor by_words,
+                  const Divisor by_channels) {
   using W = Word<T, kVector>;
   using Bits = typename W::Bits;
   using One = typename Word<T, 1>::Bits;
@@ -165,8 +167,8 @@ struct Quads {
 /// Two-byte types, everything aligned to four elements: half the instructions of pairs.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, kLeastBlocks)
-    filter_small_quads(const __grid_constant__ FilterArguments a, const Divisor by_quads,
-                       const Divisor by_channels) {
+    filter_direct_quads(const __grid_constant__ FilterArguments a, const Divisor by_quads,
+                        const Divisor by_channels) {
   using Pair = Word<T, 2>;
   const Place<T> place(a, kQuad, by_quads, by_channels);
   const auto [height, width, row, column, dilation, pitch, first_taps, x, out, copy_to] = place;
@@ -242,15 +244,15 @@ template <typename T>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const int results = results_of_thread(a);
   if constexpr (sizeof(T) == 2) {
-    if (results == kQuad) return launch_with(&filter_small_quads<T>, kQuad, a, stream);
+    if (results == kQuad) return launch_with(&filter_direct_quads<T>, kQuad, a, stream);
   }
-  return results == 2 ? launch_with(&filter_small<T, 2>, 2, a, stream)
-                      : launch_with(&filter_small<T, 1>, 1, a, stream);
+  return results == 2 ? launch_with(&filter_direct<T, 2>, 2, a, stream)
+                      : launch_with(&filter_direct<T, 1>, 1, a, stream);
 }
 
 }  // namespace
 
-bool can_run_filter_small(const FilterArguments& a, std::string* why) {
+bool can_run_filter_direct(const FilterArguments& a, std::string* why) {
   const auto no = [&](const char* reason) {
     if (why != nullptr) *why = reason;
     return false;
@@ -258,17 +260,18 @@ bool can_run_filter_small(const FilterArguments& a, std::string* why) {
   if (!can_run_filter_planes(a, why)) return false;
   if (a.kernel_size != kK) return no("kernel size other than 3");
   const int64_t bytes = a.batch * a.channels * a.branches * a.height * a.width * size_of(a.type);
-  if (bytes > kMostBytes) return no("more than 20 MB of results");
   if (bytes > kMostBytesOfNarrow && !is_wide(a)) {
     return no("more than 5 MB of results, not aligned to 8 bytes");
   }
-  if (a.height * a.width > 60000) return no("plane of more than 60000 pixels");
+  if (a.height * a.width / results_of_thread(a) > kMostWords) {
+    return no("plane of more than 60000 words");
+  }
   if (a.batch * a.channels > 65535) return no("more planes than a grid holds");
   if ((a.height + 2 * 1024) * a.x_stride[2] > (int64_t{1} << 30)) return no("row stride of x");
   return true;
 }
 
-cudaError_t launch_filter_small(const FilterArguments& a, cudaStream_t stream) {
+cudaError_t launch_filter_direct(const FilterArguments& a, cudaStream_t stream) {
   switch (a.type) {
     case Type::kFloat:
       return launch<float>(a, stream);
