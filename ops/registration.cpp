@@ -45,6 +45,7 @@ Registration register_all() {
   register_cuda_dynamic_filter(registration);
   register_cuda_dynamic_filter_backward(registration);
   register_cuda_generated_dynamic_filter(registration);
+  register_cuda_generated_dynamic_filter_backward(registration);
 #else
   register_refusals_of_cuda(registration);
 #endif

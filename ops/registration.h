@@ -36,6 +36,7 @@ void register_cuda_convolution(Registration& registration);
 void register_cuda_dynamic_filter(Registration& registration);
 void register_cuda_dynamic_filter_backward(Registration& registration);
 void register_cuda_generated_dynamic_filter(Registration& registration);
+void register_cuda_generated_dynamic_filter_backward(Registration& registration);
 void register_refusals_of_cuda(Registration& registration);  // in a build without it
 
 }  // namespace hdfnet::ops

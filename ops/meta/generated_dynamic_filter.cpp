@@ -28,8 +28,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
   const auto sizes = check_generated_dynamic_filter<c10::SymInt>(op, x, y, weight, bias, dilations);
   check_filter_gradient(op, grad, x, sizes.filter, concat_input);
   const bool has_bias = bias.has_value() && bias->defined();
-  return {needs[0] ? at::empty_like(x) : at::Tensor(),
-          needs[1] ? at::empty_like(y, y.options(), at::MemoryFormat::Contiguous) : at::Tensor(),
+  return {needs[0] ? at::empty_like(x) : at::Tensor(), needs[1] ? at::empty_like(y) : at::Tensor(),
           needs[2] ? at::empty_like(weight, weight.options(), at::MemoryFormat::Contiguous)
                    : at::Tensor(),
           needs[3] && has_bias

@@ -25,8 +25,9 @@ bool concat_conv2d_is_wide(at::TensorList inputs, const at::Tensor& weight,
 void register_refusals_of_cuda(Registration& registration) {
   torch::Library& library = registration.under(c10::DispatchKey::CUDA);
   for (const char* name :
-       {"dynamic_filter", "dynamic_filter_backward", "generated_dynamic_filter", "concat_conv2d",
-        "conv2d_pool", "conv2d_head", "bias_relu_", "upsample_add", "stem_conv2d", "max_pool2d"}) {
+       {"dynamic_filter", "dynamic_filter_backward", "generated_dynamic_filter",
+        "generated_dynamic_filter_backward", "concat_conv2d", "conv2d_pool", "conv2d_head",
+        "bias_relu_", "upsample_add", "stem_conv2d", "max_pool2d"}) {
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuse>());
   }
 }

@@ -32,8 +32,10 @@ at::Tensor generated_dynamic_filter(const at::Tensor& x, const at::Tensor& y,
                                     at::IntArrayRef dilations, bool concat_input = false);
 
 /// The gradients of generated_dynamic_filter in x, y, weight and bias; `needs` says which are
-/// wanted, the others returned are undefined. The taps are made again, a part of the batch of one
-/// branch at a time.
+/// wanted, the others returned are undefined. They lie in memory as x and y do, those of weight and
+/// bias contiguous. The taps are made again: on CUDA where they are used, for K 3, dilations up to
+/// 8 and in fp16 and bf16 C a multiple of 16 and Cy <= 64 of 8; elsewhere for a part of the batch
+/// of one branch at a time, in at most 256 MiB and as much for their gradient.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_filter_backward(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, at::IntArrayRef dilations, bool concat_input,
