@@ -1,6 +1,6 @@
 """Times the operators beside what PyTorch users have, in one run on one card.
 
-    python3 ops/bench/peers.py build/lib/libhdfnet_ops.so [--json FILE] [--compile] [--quick]
+    python3 ops/bench/peers.py build/lib/libhdfnet_ops.so [--json FILE] [--compile] [--quick] [--own]
 
 Peers: nn.Unfold, torch.compile of it (--compile; minutes of compilation) and one Triton kernel. Medians
 of CUDA-event timings in microseconds; `graph` times one call of twenty in a CUDA graph. The share is of
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--own", action="store_true", help="time no peers")
     options = parser.parse_args()
     torch.ops.load_library(options.library)
     ops = torch.ops.hdfnet
@@ -177,7 +178,7 @@ def main():
                    GBps=size / time_of["median"] / 1e3,
                    share=size / time_of["median"] * 1e6 / ceiling,
                    error=own_error, unfold_error=peer_error, good=own_error <= 2 * peer_error + 1e-7)
-        if peers:
+        if peers and not options.own:
             dense = x.contiguous()
             row["unfold_us"] = timed(lambda: unfold_filter(dense, kernels), 5)["median"]
             if triton is not None:
@@ -212,22 +213,43 @@ def main():
                    p95=time_of["p95"],
                    TFLOPs=2 * 3 * c * k * k * 65 * pixels / time_of["median"] / 1e6,
                    error=own_error, unfold_error=peer_error, good=own_error <= 2 * peer_error + 1e-7)
-        if peers:
+        if peers and not options.own:
             row["unfold_us"] = timed(peer, 5)["median"]
         torch.backends.cuda.matmul.allow_tf32 = False
         record(**row)
 
-    def backward_row(n, c, k, side, dtype):
-        x = torch.randn(n, c, side, side, device="cuda").to(dtype).requires_grad_()
-        kernels = torch.randn(n, 3, c, k * k, side, side, device="cuda", dtype=dtype, requires_grad=True)
+    def backward_row(n, c, k, side, dtype, layout="nchw"):
+        x = torch.randn(n, c, side, side, device="cuda").to(dtype)
+        kernels = torch.randn(n, 3, c, k * k, side, side, device="cuda", dtype=dtype)
         grad = torch.randn(n, 3 * c, side, side, device="cuda").to(dtype)
+        if layout == "nhwc":
+            x = x.contiguous(memory_format=torch.channels_last)
+            grad = grad.contiguous(memory_format=torch.channels_last)
+            kernels = channels_last_taps(kernels)
+        x.requires_grad_()
+        kernels.requires_grad_()
         def backward_of(function):
             result = function(x, kernels)
             return timed(lambda: torch.autograd.grad(result, (x, kernels), grad, retain_graph=True), 15)
         own = backward_of(lambda a, b: ops.dynamic_filter(a, b, DILATIONS))["median"]
-        unfold = backward_of(unfold_filter)["median"]
-        record(op="backward", n=n, c=c, k=k, side=side, type=str(dtype)[6:], us=own, unfold_us=unfold,
-               speedup=unfold / own)
+        row = dict(op="backward", n=n, c=c, k=k, side=side, type=str(dtype)[6:], layout=layout, us=own,
+                   share=(6 * k * k + 8) * n * c * side * side * x.element_size() / own * 1e6 / ceiling)
+        if not options.own:
+            row["unfold_us"] = backward_of(unfold_filter)["median"]
+            row["speedup"] = row["unfold_us"] / own
+        record(**row)
+
+    def generated_backward_row(n, c, source, groups, side, dtype):
+        def last(*shape):
+            return torch.randn(*shape, device="cuda").to(dtype).contiguous(memory_format=torch.channels_last)
+        x, y = last(n, c, side, side).requires_grad_(), last(n, groups * source, side, side).requires_grad_()
+        weight = (torch.randn(3, c * 9, source, device="cuda") / 8).to(dtype).requires_grad_()
+        bias = torch.randn(3, c * 9, device="cuda").to(dtype).requires_grad_()
+        result = ops.generated_dynamic_filter(x, y.unflatten(1, (groups, source)), weight, bias, DILATIONS)
+        grad = last(n, 3 * c, side, side)
+        time_of = timed(lambda: torch.autograd.grad(result, (x, y, weight, bias), grad, retain_graph=True), 15)
+        record(op="generated_backward", n=n, c=c, k=3, side=side, source=source, groups=groups,
+               type=str(dtype)[6:], layout="nhwc", us=time_of["median"])
 
     half, bfloat16, single = torch.half, torch.bfloat16, torch.float
     for side in (20, 40, 80):
@@ -238,6 +260,9 @@ def main():
         filter_row(4, 64, 3, 256, dtype, "nchw")
     for dtype in (single, half):
         filter_row(32, 16, 3, 80, dtype, "nhwc", peers=False)
+    for layout in ("nchw", "nhwc"):
+        for dtype in (single, half, bfloat16):
+            filter_row(1, 16, 3, 80, dtype, layout, peers=False, graph=True)
     for k in (5, 7):
         for dtype in (single, half, bfloat16):
             filter_row(4, 64, k, 256, dtype, "nchw", peers=dtype == half)
@@ -254,9 +279,16 @@ def main():
         generated_row(1, 64, 3, 128, 1, single, layout)
         for side in (20, 40, 80):
             generated_row(1, 16, 3, side, 3, half, layout)
-    backward_row(32, 16, 3, 80, single)
-    backward_row(32, 16, 3, 80, half)
-    backward_row(4, 64, 3, 128, half)
+    for layout in ("nchw", "nhwc"):
+        for dtype in (single, half, bfloat16):
+            backward_row(32, 16, 3, 80, dtype, layout)
+            backward_row(4, 64, 3, 256, dtype, layout)
+        backward_row(4, 64, 3, 128, half, layout)
+        backward_row(1, 64, 5, 128, half, layout)
+    for dtype in (single, half, bfloat16):
+        generated_backward_row(1, 64, 64, 1, 128, dtype)
+        generated_backward_row(1, 64, 64, 1, 256, dtype)
+        generated_backward_row(32, 16, 64, 3, 80, dtype)
 
     if options.json:
         with open(options.json, "w") as file:
