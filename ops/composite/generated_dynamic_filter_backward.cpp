@@ -10,6 +10,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <vector>
@@ -101,6 +102,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
     const std::optional<at::Tensor>& bias, at::IntArrayRef dilations, bool concat_input,
     std::array<bool, 4> needs) {
   const char* op = "hdfnet::generated_dynamic_filter_backward";
+  // Under autocast products of matrices would give another type than the one that is wanted.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const auto s = check_generated_dynamic_filter<int64_t>(op, x, y, weight, bias, dilations);
   const auto& f = s.filter;
   check_filter_gradient(op, grad, x, f, concat_input);
@@ -130,11 +133,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
                           : at::Tensor();
   at::Tensor sums =
       needs_sums ? at::empty({f.branches, rows, width}, weight.options()) : at::Tensor();
-  const int64_t bytes_each = rows * pixels * static_cast<int64_t>(x.element_size());
+  // Of an image: its taps, or the products that its sums are made of.
+  const int64_t bytes_each =
+      rows * std::max(pixels, width) * static_cast<int64_t>(x.element_size());
   const int64_t part = std::max<int64_t>(1, kScratchBytes / bytes_each);
   for (int64_t n = 0; n < f.batch; n += part) {
     const int64_t count = std::min(part, f.batch - n);
-    const at::Tensor part_of_x = x.narrow(0, n, count);
+    at::Tensor part_of_x = x.narrow(0, n, count);
+    // The taps are made in planes, and there are fast kernels where all lies so.
+    if (x.is_cuda()) part_of_x = part_of_x.contiguous();
     const at::Tensor part_of_grad = grad.narrow(0, n, count);
     at::Tensor source;
     for (int64_t b = 0; b < f.branches; ++b) {
@@ -184,9 +191,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_fil
     grad_y =
         in_format_of(y, grad_y.view({f.batch, s.groups, s.source_channels, f.height, f.width}));
   }
-  return {grad_x, grad_y,
-          needs[2] ? sums.narrow(2, 0, s.source_channels).contiguous() : at::Tensor(),
-          needs_bias ? sums.select(2, s.source_channels).contiguous() : at::Tensor()};
+  // Copies in any case: results share no memory.
+  const auto part_of_sums = [&](bool wanted, int64_t from, int64_t count) {
+    return wanted ? sums.narrow(2, from, count).clone(at::MemoryFormat::Contiguous) : at::Tensor();
+  };
+  at::Tensor grad_bias = part_of_sums(needs_bias, s.source_channels, 1);
+  if (needs_bias) grad_bias = grad_bias.squeeze(2);
+  return {grad_x, grad_y, part_of_sums(needs[2], 0, s.source_channels), grad_bias};
 }
 
 void register_composite_generated_dynamic_filter_backward(Registration& registration) {

@@ -13,6 +13,8 @@ struct DeviceFacts {
   int processors = 0;  ///< multiprocessors
   int major = 0;       ///< of the compute capability
   int minor = 0;
+  int shared_of_block = 0;           ///< bytes of shared memory that a block may ask for
+  int shared_of_multiprocessor = 0;  ///< and that its blocks share
 
   /// mma and ldmatrix for two-byte types, cp.async.
   bool is_ampere_or_later() const { return major >= 8; }
@@ -29,6 +31,8 @@ inline cudaError_t ask(DeviceFacts* device) {
   read(&device->processors, cudaDevAttrMultiProcessorCount);
   read(&device->major, cudaDevAttrComputeCapabilityMajor);
   read(&device->minor, cudaDevAttrComputeCapabilityMinor);
+  read(&device->shared_of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  read(&device->shared_of_multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
   return error;
 }
 

@@ -27,12 +27,12 @@ cudaError_t launch_of_kernels(const cuda::FilterGradientArguments& arguments, cu
              : cuda::launch_filter_gradient_of_kernels(arguments, stream);
 }
 
-// An expanded one, as of a sum, would be read through strides of 0.
-at::Tensor not_expanded(const at::Tensor& grad) {
-  for (int64_t i = 0; i < grad.dim(); ++i) {
-    if (grad.stride(i) == 0 && grad.size(i) > 1) return grad.contiguous();
-  }
-  return grad;
+// The gradient with its columns, or channels, next to each other where x has them so: an expanded
+// one, as of a sum, or one in the other format would leave all to the kernels for any strides.
+at::Tensor as_x_lies(const at::Tensor& x, const at::Tensor& grad) {
+  const auto format = x.suggest_memory_format();
+  const int64_t axis = format == at::MemoryFormat::ChannelsLast ? 1 : 3;
+  return grad.size(axis) == 1 || grad.stride(axis) == 1 ? grad : grad.contiguous(format);
 }
 
 std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
@@ -42,7 +42,7 @@ std::tuple<at::Tensor, at::Tensor> dynamic_filter_backward_cuda(
   const auto sizes = check_dynamic_filter<int64_t>(op, x, kernels, dilations);
   check_filter_gradient(op, given_grad, x, sizes, concat_input);
   const c10::cuda::CUDAGuard guard(x.device());
-  const at::Tensor grad = not_expanded(given_grad);
+  const at::Tensor grad = as_x_lies(x, given_grad);
   at::Tensor grad_x = needs[0] ? at::empty_like(x) : at::Tensor();
   at::Tensor grad_kernels = needs[1] ? at::empty_like(kernels) : at::Tensor();
   if (x.numel() == 0) return {grad_x, grad_kernels};

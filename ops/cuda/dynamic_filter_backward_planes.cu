@@ -34,8 +34,6 @@ constexpr int kThreads = 128;
 constexpr int kMostGroups = 4;
 /// Threads without groups that fill the multiprocessors of large cards once.
 constexpr int64_t kManyThreads = 132 * 1024;
-/// Whether d kernels is written past the caches.
-constexpr bool kStreamingStores = false;
 /// Elements of a plane, with the gaps between rows: offsets in bytes fit into 32 bits.
 constexpr int64_t kMostOfPlane = (int64_t{1} << 30) - 1;
 constexpr int64_t kMostOfGrid = 65535;
@@ -226,11 +224,7 @@ __device__ __forceinline__ typename Lane<T, kVector>::Bits product(
 
 template <typename Bits>
 __device__ __forceinline__ void store(Bits* address, Bits bits) {
-  if constexpr (kStreamingStores) {
-    __stcs(address, bits);
-  } else {
-    *address = bits;
-  }
+  *address = bits;
 }
 
 /// A block has `branches_of_block` branches of a tile; those of the whole call are in parts.

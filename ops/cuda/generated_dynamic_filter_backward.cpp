@@ -1,5 +1,5 @@
-// The gradients of generated_dynamic_filter on CUDA: on tensor cores where they can be made and
-// used on chip, else as on every device.
+// The gradients of generated_dynamic_filter on CUDA: taps made and used on chip, on tensor cores or
+// in exact float32, where that can be; else as on every device.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -822,7 +822,7 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
   if (a.type == Type::kDouble) return no(why, "float64");
   if (a.type == Type::kFloat && !a.allow_tf32) return no(why, "float without TF32");
   if (a.channels % kGroup != 0) return no(why, "channels of x are no multiple of 16");
-  if (a.source_channels > kSource || a.source_channels % 8 != 0) {
+  if (a.source_channels < 1 || a.source_channels > kSource || a.source_channels % 8 != 0) {
     return no(why, "channels of y are no multiple of 8 up to 64");
   }
   const int64_t chunk = a.type == Type::kFloat ? 4 : 8;

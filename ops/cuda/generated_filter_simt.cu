@@ -441,17 +441,10 @@ cudaError_t launch(const GeneratedFilterArguments& a, const DeviceFacts& device,
                    cudaStream_t stream) {
   const auto kernel = generated_filter_simt<kChannelsLast, kGroup, kParts>;
   constexpr int kMostAtOnce = 512 / (kGroup * kColumns);
-  int index = 0, capacity = 0, limit = 0;
-  cudaError_t error = cudaGetDevice(&index);
-  const auto read = [&](int* value, cudaDeviceAttr attribute) {
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
-  };
-  read(&capacity, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  read(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  if (error != cudaSuccess) return error;
   Geometry geometry = geometry_of(a, kGroup);
   const auto at_once = [&] {
-    return std::clamp(capacity / (shared_bytes(kGroup, geometry) + kShared), 1, kMostAtOnce);
+    return std::clamp(device.shared_of_multiprocessor / (shared_bytes(kGroup, geometry) + kShared),
+                      1, kMostAtOnce);
   };
   // As many blocks as the multiprocessors hold at once.
   const int with_one_tile = at_once();
@@ -463,12 +456,14 @@ cudaError_t launch(const GeneratedFilterArguments& a, const DeviceFacts& device,
   geometry.down_step = static_cast<int>(blocks / geometry.tiles_across % geometry.tiles_down);
   geometry.batch_step = static_cast<int>(blocks / geometry.tiles_across / geometry.tiles_down);
   geometry.two_tiles = blocks < geometry.tiles && !kParts;
-  if (geometry.two_tiles && (shared_bytes(kGroup, geometry) > limit || at_once() < with_one_tile)) {
+  if (geometry.two_tiles &&
+      (shared_bytes(kGroup, geometry) > device.shared_of_block || at_once() < with_one_tile)) {
     geometry.two_tiles = false;
   }
   const int bytes = shared_bytes(kGroup, geometry);
-  error = allow_shared_memory(kernel, bytes);
-  if (error != cudaSuccess) return error;
+  if (const cudaError_t error = allow_shared_memory(kernel, bytes); error != cudaSuccess) {
+    return error;
+  }
   kernel<<<static_cast<unsigned>(blocks * parts), kGroup * kColumns, static_cast<size_t>(bytes),
            stream>>>(a, geometry);
   return cudaGetLastError();
@@ -499,6 +494,7 @@ bool can_run_generated_filter_simt(const GeneratedFilterArguments& a, std::strin
   };
   if (a.type != Type::kFloat) return no("not float");
   if (a.kernel_size != 3) return no("kernel size other than 3");
+  if (a.source_channels < 1) return no("no channels of y");
   if (largest_dilation(a) > kMostDilation) return no("dilation above 8");
   if (a.height * a.width >= int64_t{1} << 30) return no("2^30 pixels or more");
   const int64_t tiles = ((a.height + kRows - 1) / kRows) * ((a.width + kColumns - 1) / kColumns);
@@ -506,11 +502,7 @@ bool can_run_generated_filter_simt(const GeneratedFilterArguments& a, std::strin
   if (a.branches * a.channels >= int64_t{1} << 30) return no("2^30 channels or more");
   const DeviceFacts device = current_device();
   if (!device.is_ampere_or_later()) return no("compute capability below 8.0");
-  int index = 0, limit = 0;
-  if (cudaGetDevice(&index) != cudaSuccess ||
-      cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, index) !=
-          cudaSuccess ||
-      shared_bytes(16, geometry_of(a, 16)) > limit) {
+  if (shared_bytes(16, geometry_of(a, 16)) > device.shared_of_block) {
     return no("reach of the taps exceeds shared memory");
   }
   return true;

@@ -56,6 +56,8 @@ bool can_run_generated_gradient_simt(const GeneratedGradientSimtArguments& argum
 /// Whether it is faster than products by TF32 with taps in memory, where TF32 is allowed.
 bool generated_gradient_simt_pays(const GeneratedGradientSimtArguments& arguments,
                                   std::string* why);
+/// Bytes of shared memory that a block of weight's gradient needs at least.
+int least_shared_of_generated_gradient_of_weight_simt(int largest_dilation);
 int64_t generated_gradient_simt_scratch(const GeneratedGradientSimtArguments& arguments);
 cudaError_t launch_generated_gradient_of_x_simt(const GeneratedGradientSimtArguments& arguments,
                                                 cudaStream_t stream);

@@ -150,9 +150,13 @@ __device__ __forceinline__ unsigned times(unsigned a, unsigned b, __half) {
   return *reinterpret_cast<const unsigned*>(&product);
 }
 __device__ __forceinline__ unsigned times(unsigned a, unsigned b, __nv_bfloat16) {
+#if __CUDA_ARCH__ >= 800
   const __nv_bfloat162 product = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&a),
                                          *reinterpret_cast<const __nv_bfloat162*>(&b));
   return *reinterpret_cast<const unsigned*>(&product);
+#else
+  return 0;  // refused there
+#endif
 }
 
 /// Two or four channels of a pixel of grad; zero outside of the plane.
@@ -624,14 +628,6 @@ int bytes_of_weight(const Arguments& a) {
                             tile_bytes(reach_of(a), kGroupChunks));
 }
 
-int shared_of_block() {
-  int device = 0, bytes = 0;
-  const bool asked = cudaGetDevice(&device) == cudaSuccess &&
-                     cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                            device) == cudaSuccess;
-  return asked ? bytes : 0;
-}
-
 Partial partial_of(const Arguments& a, int processors) {
   const int parts = a.branches * (a.channels / kGroup);
   const int64_t at_once = std::max(1, weight_blocks(steps_of(a)) * processors / parts);
@@ -715,8 +711,9 @@ bool can_run_generated_gradient(const GeneratedGradientArguments& a, int kernel_
   if (int64_t{a.branches} * (a.channels / kGroup) > 65535) {
     return no("more groups than a grid holds");
   }
-  if (!current_device().is_ampere_or_later()) return no("compute capability below 8.0");
-  if (std::max({bytes_of_x(a), bytes_of_y(a), bytes_of_weight(a)}) > shared_of_block()) {
+  const DeviceFacts device = current_device();
+  if (!device.is_ampere_or_later()) return no("compute capability below 8.0");
+  if (std::max({bytes_of_x(a), bytes_of_y(a), bytes_of_weight(a)}) > device.shared_of_block) {
     return no("reach of the taps exceeds shared memory");
   }
   return true;

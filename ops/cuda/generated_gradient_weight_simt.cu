@@ -563,14 +563,8 @@ Copy copy_of(const void* from, const int64_t* stride, int axes, int64_t channels
 
 cudaError_t make_plan(const Arguments& a, Plan* plan) {
   const GeneratedFilterArguments& f = a.filter;
-  int index = 0, processors = 0, capacity = 0;
-  cudaError_t error = cudaGetDevice(&index);
-  const auto read = [&](int* value, cudaDeviceAttr attribute) {
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
-  };
-  read(&processors, cudaDevAttrMultiProcessorCount);
-  read(&capacity, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  if (error != cudaSuccess) return error;
+  DeviceFacts device;
+  if (const cudaError_t error = ask(&device); error != cudaSuccess) return error;
 
   plan->strips = static_cast<int>((f.width + kColumns - 1) / kColumns);
   plan->stages_down = static_cast<int>((f.height + kRows - 1) / kRows);
@@ -579,10 +573,12 @@ cudaError_t make_plan(const Arguments& a, Plan* plan) {
   plan->sources = f.source_channels <= 16 ? 16 : f.source_channels <= 32 ? 32 : 64;
   plan->reach = largest_dilation(f);
   const auto at_once = [&] {
-    return std::clamp(capacity / (shared_bytes(*plan) + kShared), 1, kBlocksAtOnce);
+    return std::clamp(device.shared_of_multiprocessor / (shared_bytes(*plan) + kShared), 1,
+                      kBlocksAtOnce);
   };
   // A dilation above 5 leaves no room for two blocks with 64 channels of y.
   if (plan->sources == 64 && at_once() < kBlocksAtOnce) plan->sources = 32;
+  while (plan->sources > 16 && shared_bytes(*plan) > device.shared_of_block) plan->sources /= 2;
   plan->slices = static_cast<int>((f.source_channels + plan->sources - 1) / plan->sources);
   plan->parts = static_cast<int>(f.branches) * plan->groups * plan->slices;
   plan->copy_x = copy_of(f.x, f.x_stride, 4, f.channels);
@@ -591,7 +587,7 @@ cudaError_t make_plan(const Arguments& a, Plan* plan) {
 
   // As many blocks as the multiprocessors hold at once, or a few times that many where those would
   // leave some without work. To begin costs a block about a stage.
-  const int64_t resident = int64_t{at_once()} * processors;
+  const int64_t resident = int64_t{at_once()} * device.processors;
   int64_t least = 0;
   for (int rounds = 1; rounds <= 3; ++rounds) {
     const int64_t splits =
@@ -620,6 +616,13 @@ cudaError_t launch(const Arguments& a, const Plan& plan, cudaStream_t stream) {
 
 }  // namespace
 
+int least_shared_of_generated_gradient_of_weight_simt(int reach) {
+  Plan plan{};
+  plan.sources = 16;
+  plan.reach = reach;
+  return shared_bytes(plan);
+}
+
 int64_t generated_gradient_simt_scratch(const GeneratedGradientSimtArguments& a) {
   Plan plan{};
   if (make_plan(a, &plan) != cudaSuccess) return 0;
@@ -632,16 +635,6 @@ cudaError_t launch_generated_gradient_of_weight_simt(const GeneratedGradientSimt
   Plan plan{};
   cudaError_t error = make_plan(a, &plan);
   if (error != cudaSuccess) return error;
-  if (plan.stages == 0) {  // sums of nothing
-    const int64_t rows = a.filter.branches * a.filter.channels * kTaps;
-    const auto clear = [&](float* to, int64_t count) {
-      if (error != cudaSuccess || to == nullptr) return;
-      error = cudaMemsetAsync(to, 0, static_cast<size_t>(count) * sizeof(float), stream);
-    };
-    clear(a.grad_weight, rows * a.filter.source_channels);
-    clear(a.grad_bias, rows);
-    return error;
-  }
   error = plan.sources == 16   ? launch<16>(a, plan, stream)
           : plan.sources == 32 ? launch<32>(a, plan, stream)
                                : launch<64>(a, plan, stream);

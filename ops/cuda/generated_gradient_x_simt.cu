@@ -548,17 +548,6 @@ cudaError_t launch(const Arguments& a, int slice, cudaStream_t stream) {
 }
 
 /// Of the current device: shared memory of a block and of a multiprocessor.
-cudaError_t ask_shared(int* limit, int* capacity) {
-  int index = 0;
-  cudaError_t error = cudaGetDevice(&index);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, index);
-  }
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(capacity, cudaDevAttrMaxSharedMemoryPerMultiprocessor, index);
-  }
-  return error;
-}
 
 }  // namespace
 
@@ -576,10 +565,12 @@ bool can_run_generated_gradient_simt(const GeneratedGradientSimtArguments& a, st
   const int64_t tiles = ((f.height + kRows - 1) / kRows) * ((f.width + kColumns - 1) / kColumns);
   if (f.batch > (int64_t{1} << 30) / tiles) return no("more than 2^30 tiles");
   if (f.branches * f.channels >= int64_t{1} << 30) return no("2^30 channels or more");
-  if (!current_device().is_ampere_or_later()) return no("compute capability below 8.0");
-  int limit = 0, capacity = 0;
-  if (ask_shared(&limit, &capacity) != cudaSuccess ||
-      shared_bytes(64, 16, largest_dilation(f)) > limit) {
+  const DeviceFacts device = current_device();
+  if (!device.is_ampere_or_later()) return no("compute capability below 8.0");
+  const int reach = largest_dilation(f);
+  const int least = std::max<int>(static_cast<int>(shared_bytes(64, 16, reach)),
+                                  least_shared_of_generated_gradient_of_weight_simt(reach));
+  if (least > device.shared_of_block) {
     return no("reach of the taps exceeds shared memory");
   }
   return true;
@@ -589,10 +580,7 @@ cudaError_t launch_generated_gradient_of_x_simt(const GeneratedGradientSimtArgum
                                                 cudaStream_t stream) {
   const GeneratedFilterArguments& f = a.filter;
   DeviceFacts device;
-  int limit = 0, capacity = 0;
-  cudaError_t error = ask(&device);
-  if (error == cudaSuccess) error = ask_shared(&limit, &capacity);
-  if (error != cudaSuccess) return error;
+  if (const cudaError_t error = ask(&device); error != cudaSuccess) return error;
   // The most channels of a block that leave the fewest threads without one, and no multiprocessor
   // without a block where fewer channels would find it one.
   const auto groups = [&](int channels) { return (f.channels + channels - 1) / channels; };
@@ -608,8 +596,9 @@ cudaError_t launch_generated_gradient_of_x_simt(const GeneratedGradientSimtArgum
                         (blocks(channels) + device.processors - 1) / device.processors);
   const int reach = largest_dilation(f);
   int slice = f.source_channels > 32 ? 64 : f.source_channels > 16 ? 32 : 16;
-  while (slice > 16 && (shared_bytes(channels, slice, reach) > limit ||
-                        at_once * (shared_bytes(channels, slice, reach) + kShared) > capacity)) {
+  while (slice > 16 && (shared_bytes(channels, slice, reach) > device.shared_of_block ||
+                        at_once * (shared_bytes(channels, slice, reach) + kShared) >
+                            device.shared_of_multiprocessor)) {
     slice /= 2;
   }
   switch (channels) {

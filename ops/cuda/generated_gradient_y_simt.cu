@@ -505,8 +505,7 @@ struct Choice {
 };
 
 template <typename S>
-Choice choice_of(const GeneratedGradientSimtArguments& arguments, int processors, int capacity,
-                 int limit) {
+Choice choice_of(const GeneratedGradientSimtArguments& arguments, const DeviceFacts& device) {
   const GeneratedFilterArguments& a = arguments.filter;
   const bool last = reads_channels_last(a);
   const int reach = largest_dilation(a);
@@ -536,8 +535,8 @@ Choice choice_of(const GeneratedGradientSimtArguments& arguments, int processors
                  S::kSplits > 1 ? S::kThreads * (kWarpSources / 2) * kThreadRows : 0);
     choice.bytes = 2 * 4 * geometry.stage_words;
     const int with_place = choice.bytes + static_cast<int>(sizeof(Place));
-    if (with_place > limit) return 0;
-    return std::min(capacity / (with_place + kReservedShared), S::kAtOnce);
+    if (with_place > device.shared_of_block) return 0;
+    return std::min(device.shared_of_multiprocessor / (with_place + kReservedShared), S::kAtOnce);
   };
   int best = 0, best_log = -1;
   for (int log_pairs = 1; 1 << log_pairs <= kMostPairs; ++log_pairs) {
@@ -555,8 +554,8 @@ Choice choice_of(const GeneratedGradientSimtArguments& arguments, int processors
   const int64_t blocks = int64_t{geometry.tiles} * geometry.source_parts * a.groups;
   const double halo = 1 + 0.6 / (S::kSourceParts * S::kRowParts * 4);
   const double busy = best < S::kAtOnce ? 1.05 : 1;
-  choice.cost = static_cast<double>((blocks + processors - 1) / processors) * S::kRows *
-                S::kSourceParts * halo * busy;
+  choice.cost = static_cast<double>((blocks + device.processors - 1) / device.processors) *
+                S::kRows * S::kSourceParts * halo * busy;
   return choice;
 }
 
@@ -581,15 +580,8 @@ template <typename... Shapes>
 cudaError_t launch_best(const GeneratedGradientSimtArguments& arguments, cudaStream_t stream) {
   DeviceFacts device;
   cudaError_t error = ask(&device);
-  int index = 0, capacity = 0, limit = 0;
-  if (error == cudaSuccess) error = cudaGetDevice(&index);
-  const auto read = [&](int* value, cudaDeviceAttr attribute) {
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
-  };
-  read(&capacity, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  read(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   if (error != cudaSuccess) return error;
-  const Choice choices[] = {choice_of<Shapes>(arguments, device.processors, capacity, limit)...};
+  const Choice choices[] = {choice_of<Shapes>(arguments, device)...};
   int best = -1, at = 0;
   for (const Choice& choice : choices) {
     if (choice.cost >= 0 && (best < 0 || choice.cost < choices[best].cost)) best = at;

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 
@@ -155,6 +156,28 @@ FilterCase random_case(std::mt19937& random) {
   c.x_layout = odd ? kLayouts[random() % std::size(kLayouts)] : usual;
   c.kernel_layout = odd ? kLayouts[random() % std::size(kLayouts)] : usual;
   return c;
+}
+
+std::string GeneratedCase::describe() const {
+  std::ostringstream text;
+  text << "N " << batch << " C " << channels << " Cy " << source_channels << " G " << groups
+       << " H " << height << " W " << width << " K " << kernel_size << " dilations "
+       << at::IntArrayRef(dilations) << (concat_input ? " concat" : "") << (has_bias ? " bias" : "")
+       << " x " << name(x_layout) << " y " << name(y_layout);
+  return text.str();
+}
+
+GeneratedInputs make_inputs(const GeneratedCase& c, const at::TensorOptions& options) {
+  GeneratedInputs in;
+  in.x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
+  // (N, G, Cy, H, W) as a map of G*Cy channels, viewed.
+  in.y = random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
+             .unflatten(1, {c.groups, c.source_channels});
+  in.weight = (at::randn({c.branches(), c.rows(), c.source_channels}, options.dtype(at::kDouble)) /
+               std::sqrt(static_cast<double>(c.source_channels)))
+                  .to(options.dtype());
+  if (c.has_bias) in.bias = at::randn({c.branches(), c.rows()}, options);
+  return in;
 }
 
 }  // namespace hdfnet::test

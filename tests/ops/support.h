@@ -65,6 +65,25 @@ struct FilterCase {
 };
 FilterCase random_case(std::mt19937& random);
 
+/// One call of generated_dynamic_filter.
+struct GeneratedCase {
+  int64_t batch, channels, source_channels, groups, height, width, kernel_size;
+  std::vector<int64_t> dilations;
+  bool concat_input, has_bias;
+  Layout x_layout, y_layout;
+
+  std::string describe() const;
+  int64_t branches() const { return static_cast<int64_t>(dilations.size()); }
+  int64_t rows() const { return channels * kernel_size * kernel_size; }
+  int64_t result_channels() const { return (branches() + (concat_input ? 1 : 0)) * channels; }
+};
+struct GeneratedInputs {
+  at::Tensor x, y, weight;
+  std::optional<at::Tensor> bias;
+};
+/// Random normal x, y and bias, and weights so that taps are of the order of one, as a generator's.
+GeneratedInputs make_inputs(const GeneratedCase& c, const at::TensorOptions& options);
+
 inline constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
 
 }  // namespace hdfnet::test

@@ -5,43 +5,6 @@
 namespace hdfnet::test {
 namespace {
 
-struct GeneratedCase {
-  int64_t batch, channels, source_channels, groups, height, width, kernel_size;
-  std::vector<int64_t> dilations;
-  bool concat_input, has_bias;
-  Layout x_layout, y_layout;
-
-  std::string describe() const {
-    std::ostringstream text;
-    text << "N " << batch << " C " << channels << " Cy " << source_channels << " G " << groups
-         << " H " << height << " W " << width << " K " << kernel_size << " dilations "
-         << at::IntArrayRef(dilations) << (concat_input ? " concat" : "")
-         << (has_bias ? " bias" : "") << " x " << name(x_layout) << " y " << name(y_layout);
-    return text.str();
-  }
-};
-
-struct GeneratedInputs {
-  at::Tensor x, y, weight;
-  std::optional<at::Tensor> bias;
-};
-
-GeneratedInputs make(const GeneratedCase& c, const at::TensorOptions& options) {
-  const int64_t branches = static_cast<int64_t>(c.dilations.size());
-  const int64_t rows = c.channels * c.kernel_size * c.kernel_size;
-  GeneratedInputs in;
-  in.x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
-  // (N, G, Cy, H, W) as a map of G*Cy channels, viewed.
-  in.y = random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
-             .unflatten(1, {c.groups, c.source_channels});
-  // Scaled so that taps are of the order of one, as a generator's are.
-  in.weight = (at::randn({branches, rows, c.source_channels}, options.dtype(at::kDouble)) /
-               std::sqrt(static_cast<double>(c.source_channels)))
-                  .to(options.dtype());
-  if (c.has_bias) in.bias = at::randn({branches, rows}, options);
-  return in;
-}
-
 // What PyTorch users write: the taps by a matrix product, then unfold; all in the arguments' type.
 at::Tensor generated_by_unfold(const GeneratedInputs& in, at::IntArrayRef dilations,
                                bool concat_input) {
@@ -93,7 +56,7 @@ void expect_correct(const GeneratedCase& c, const at::TensorOptions& options) {
   std::vector<at::Tensor> results, peers, exacts;
   std::optional<FurtherDraws> further;
   for (int64_t count = 0; count < kLeastResults; count += results.back().numel()) {
-    const GeneratedInputs in = make(c, options);
+    const GeneratedInputs in = make_inputs(c, options);
     if (!further) further.emplace(options.device());
     const at::Tensor got =
         ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations, c.concat_input);
@@ -203,8 +166,8 @@ TEST_P(GeneratedDynamicFilter, NonFiniteValuesSpreadAsWithUnfold) {
     for (const auto& [layout, width] : {std::pair{Layout::kContiguous, 14},
                                         {Layout::kContiguous, 16},
                                         {Layout::kChannelsLast, 14}}) {
-      GeneratedInputs in =
-          make({1, 16, 64, 1, 12, width, 3, {1, 3}, false, true, layout, layout}, options(type));
+      GeneratedInputs in = make_inputs(
+          {1, 16, 64, 1, 12, width, 3, {1, 3}, false, true, layout, layout}, options(type));
       in.y[0][0][3][0][0] = std::numeric_limits<double>::infinity();
       in.x[0][2][7][7] = std::nan("");
       const at::Tensor got = ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, {1, 3})
@@ -237,7 +200,7 @@ TEST(GeneratedDynamicFilterTf32, IsAsGoodAsAProductOfTf32Operands) {
         {2, 16, 64, 3, 47, 24, 3, {1, 3, 5}, false, true, layout, layout},
         {3, 48, 48, 3, 5, 7, 3, {1, 3, 5}, true, false, layout, layout}};
     for (const GeneratedCase& c : cases) {
-      const GeneratedInputs in = make(c, float32);
+      const GeneratedInputs in = make_inputs(c, float32);
       const auto call = [&] {
         return ops::generated_dynamic_filter(in.x, in.y, in.weight, in.bias, c.dilations,
                                              c.concat_input);
@@ -265,8 +228,8 @@ TEST(GeneratedDynamicFilterTf32, NonFiniteValuesSpreadAsWithUnfold) {
   HDFNET_REQUIRE_DEVICE(at::kCUDA);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-    GeneratedInputs in = make({1, 16, 64, 1, 12, 14, 3, {1, 3}, false, true, layout, layout},
-                              at::TensorOptions().device(at::kCUDA).dtype(at::kFloat));
+    GeneratedInputs in = make_inputs({1, 16, 64, 1, 12, 14, 3, {1, 3}, false, true, layout, layout},
+                                     at::TensorOptions().device(at::kCUDA).dtype(at::kFloat));
     in.y[0][0][3][0][0] = kInfinity;
     in.x[0][2][7][7] = std::nan("");
     const at::Tensor bias = at::randn({2, 16 * 9}, in.x.options());

@@ -1,11 +1,11 @@
 // The gradients of generated_dynamic_filter in float32 and two-byte types: against float64, by the
 // rule for results. (In float64 against finite differences: test_gradients.cpp.)
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <sstream>
 
 #include "hdfnet/ops/dynamic_filter.h"
 #include "hdfnet/ops/generated_dynamic_filter.h"
@@ -23,35 +23,11 @@ namespace {
 
 using Inputs = std::vector<at::Tensor>;  // x, y, weight and, where there is one, bias
 
-struct Case {
-  int64_t batch, channels, source_channels, groups, height, width, kernel_size;
-  std::vector<int64_t> dilations;
-  bool concat_input, has_bias;
-  Layout x_layout, y_layout;
-
-  std::string describe() const {
-    std::ostringstream text;
-    text << "N " << batch << " C " << channels << " Cy " << source_channels << " G " << groups
-         << " H " << height << " W " << width << " K " << kernel_size << " dilations "
-         << at::IntArrayRef(dilations) << (concat_input ? " concat" : "")
-         << (has_bias ? " bias" : "") << " x " << name(x_layout) << " y " << name(y_layout);
-    return text.str();
-  }
-  int64_t rows() const { return channels * kernel_size * kernel_size; }
-  int64_t branches() const { return static_cast<int64_t>(dilations.size()); }
-  int64_t result_channels() const { return (branches() + (concat_input ? 1 : 0)) * channels; }
-};
-
-Inputs make(const Case& c, const at::TensorOptions& options) {
-  Inputs in = {
-      random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout),
-      random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
-          .unflatten(1, {c.groups, c.source_channels}),
-      (at::randn({c.branches(), c.rows(), c.source_channels}, options.dtype(at::kDouble)) /
-       std::sqrt(static_cast<double>(c.source_channels)))
-          .to(options.dtype())};
-  if (c.has_bias) in.push_back(at::randn({c.branches(), c.rows()}, options));
-  return in;
+Inputs make(const GeneratedCase& c, const at::TensorOptions& options) {
+  const GeneratedInputs in = make_inputs(c, options);
+  Inputs all = {in.x, in.y, in.weight};
+  if (in.bias.has_value()) all.push_back(*in.bias);
+  return all;
 }
 
 std::optional<at::Tensor> bias_of(const Inputs& in) {
@@ -84,7 +60,7 @@ Inputs gradients_of(const Filter& filter, const Inputs& inputs, const at::Tensor
   return torch::autograd::grad({filter(in)}, in, {direction.to(device, type)});
 }
 
-Inputs own_gradients(const Case& c, const Inputs& in, const at::Tensor& direction) {
+Inputs own_gradients(const GeneratedCase& c, const Inputs& in, const at::Tensor& direction) {
   Inputs detached;  // the layouts are kept
   for (const at::Tensor& input : in) detached.push_back(input.detach().requires_grad_(true));
   const at::Tensor result = ops::generated_dynamic_filter(
@@ -97,7 +73,7 @@ constexpr const char* kNames[] = {"x", "y", "weight", "bias"};
 /// Draws together, for the largest error of one is a matter of luck.
 constexpr int kDraws = 3;
 
-void expect_right_gradients(const Case& c, const at::TensorOptions& options) {
+void expect_right_gradients(const GeneratedCase& c, const at::TensorOptions& options) {
   SCOPED_TRACE(c.describe() + " " + at::toString(options.dtype().toScalarType()));
   std::vector<Inputs> own(4), peer(4), exact(4);  // of each input, the draws
   for (int draw = 0; draw < kDraws; ++draw) {
@@ -138,7 +114,7 @@ constexpr at::ScalarType kInexact[] = {at::kFloat, at::kHalf, at::kBFloat16};
 
 TEST_P(GeneratedGradients, AreAsGoodAsThoseOfUnfold) {
   const Layout dense = Layout::kContiguous, last = Layout::kChannelsLast;
-  const Case cases[] = {
+  const GeneratedCase cases[] = {
       {1, 16, 16, 1, 16, 16, 3, {1}, false, true, last, last},
       {1, 16, 16, 1, 1, 1, 3, {1, 3, 5}, true, true, last, last},
       {2, 16, 64, 1, 17, 33, 3, {1, 3, 5}, true, true, last, last},
@@ -153,9 +129,10 @@ TEST_P(GeneratedGradients, AreAsGoodAsThoseOfUnfold) {
       {1, 16, 16, 1, 18, 19, 5, {1, 2}, true, true, last, last},
       {2, 20, 16, 1, 11, 12, 3, {1, 3}, true, true, last, dense},
       {2, 16, 12, 2, 11, 12, 3, {1, 3}, false, true, dense, dense},
-      {2, 16, 72, 1, 11, 12, 3, {1, 3}, false, false, last, last}};
+      {2, 16, 72, 1, 11, 12, 3, {1, 3}, false, false, last, last},
+      {1, 16, 8, 1, 6, 7, 3, std::vector<int64_t>(33, 2), true, true, dense, dense}};
   for (const at::ScalarType type : kInexact) {
-    for (const Case& c : cases) {
+    for (const GeneratedCase& c : cases) {
       expect_right_gradients(c, options(type));
       if (HasFailure()) return;
     }
@@ -172,25 +149,90 @@ TEST_P(GeneratedGradients, OfRandomCases) {
     std::vector<int64_t> dilations(static_cast<size_t>(pick(1, 2, 3, 4)));
     for (int64_t& dilation : dilations) dilation = pick(1, 2, 3, 5, 8);
     const auto branches = static_cast<int64_t>(dilations.size());
-    const Case c{pick(1, 2, 3),
-                 pick(16, 32, 48),
-                 pick(8, 16, 32, 40, 64),
-                 random() % 2 == 0 ? 1 : branches,
-                 pick(1, 4, 15, 16, 17, 35),
-                 pick(1, 7, 16, 18, 40),
-                 3,
-                 dilations,
-                 random() % 2 == 0,
-                 random() % 3 != 0,
-                 kLayouts[random() % 5],
-                 kLayouts[random() % 5]};
+    const GeneratedCase c{pick(1, 2, 3),
+                          pick(16, 32, 48),
+                          pick(8, 16, 32, 40, 64),
+                          random() % 2 == 0 ? 1 : branches,
+                          pick(1, 4, 15, 16, 17, 35),
+                          pick(1, 7, 16, 18, 40),
+                          3,
+                          dilations,
+                          random() % 2 == 0,
+                          random() % 3 != 0,
+                          kLayouts[random() % 5],
+                          kLayouts[random() % 5]};
     expect_right_gradients(c, options(kInexact[random() % 3]));
     if (HasFailure()) return;
   }
 }
 
+// More taps than are made at a time: the parts' gradients come together.
+TEST_P(GeneratedGradients, OfABatchInParts) {
+  const GeneratedCase c{
+      15, 64, 4, 1, 64, 64, 3, {1, 3}, true, true, Layout::kContiguous, Layout::kContiguous};
+  const Inputs in = make(c, options(at::kDouble));
+  const at::Tensor direction = at::randn({15, 192, 64, 64}, options(at::kDouble));
+  const auto gradients = [&](int64_t first, int64_t count) {
+    const auto [x, y, weight, bias] = ops::generated_dynamic_filter_backward(
+        direction.narrow(0, first, count), in[0].narrow(0, first, count),
+        in[1].narrow(0, first, count), in[2], in[3], c.dilations, true, {true, true, true, true});
+    return Inputs{x, y, weight, bias};
+  };
+  const Inputs whole = gradients(0, 15), begin = gradients(0, 7), end = gradients(7, 8);
+  for (size_t i = 0; i < 4; ++i) {
+    const at::Tensor expected = i < 2 ? at::cat({begin[i], end[i]}) : begin[i] + end[i];
+    EXPECT_TRUE(at::allclose(whole[i], expected, 1e-10, 1e-10)) << kNames[i];
+  }
+}
+
+// The backward pass computes in the type of its tensors, whatever autocast is on around it.
+TEST_P(GeneratedGradients, AreTheSameUnderAutocast) {
+  const GeneratedCase c{
+      1, 20, 12, 2, 9, 11, 3, {1, 2}, false, true, Layout::kContiguous, Layout::kContiguous};
+  const Inputs in = make(c, options(at::kFloat));
+  const at::Tensor direction = at::randn({1, 40, 9, 11}, options(at::kFloat));
+  const auto gradients = [&](at::IntArrayRef dilations) {
+    const auto [x, y, weight, bias] = ops::generated_dynamic_filter_backward(
+        direction, in[0], in[1], in[2], in[3], dilations, false, {true, true, true, true});
+    return Inputs{x, y, weight, bias};
+  };
+  for (const std::vector<int64_t>& dilations : {std::vector<int64_t>{1, 2}, {1, 9}}) {
+    const Inputs expected = gradients(dilations);
+    at::autocast::set_autocast_enabled(GetParam(), true);
+    const Inputs got = gradients(dilations);
+    at::autocast::set_autocast_enabled(GetParam(), false);
+    for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(at::equal(got[i], expected[i])) << kNames[i];
+  }
+}
+
+// A y without channels: the taps are the bias.
+TEST_P(GeneratedGradients, WithoutChannelsOfY) {
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    const Inputs in = {at::randn({2, 16, 8, 8}, options(type)),
+                       at::empty({2, 1, 0, 8, 8}, options(type)),
+                       at::empty({2, 144, 0}, options(type)), at::randn({2, 144}, options(type))};
+    const std::vector<int64_t> dilations = {1, 3};
+    const at::Tensor kernels =
+        in[3].view({1, 2, 16, 9, 1, 1}).expand({2, 2, 16, 9, 8, 8}).contiguous();
+    EXPECT_TRUE(at::allclose(
+        ops::generated_dynamic_filter(in[0], in[1], in[2], in[3], dilations).to(at::kFloat),
+        ops::dynamic_filter(in[0], kernels, dilations).to(at::kFloat), 1e-3, 1e-3));
+    const at::Tensor direction = at::randn({2, 32, 8, 8}, options(type));
+    const auto [x, y, weight, bias] = ops::generated_dynamic_filter_backward(
+        direction, in[0], in[1], in[2], in[3], dilations, false, {true, true, true, true});
+    const auto [expected_x, expected_taps] =
+        ops::dynamic_filter_backward(direction, in[0], kernels, dilations, false, {true, true});
+    EXPECT_TRUE(at::allclose(x.to(at::kFloat), expected_x.to(at::kFloat), 1e-2, 1e-2));
+    EXPECT_TRUE(at::allclose(bias.to(at::kFloat),
+                             expected_taps.to(at::kFloat).sum({0, 4, 5}).view({2, 144}), 1e-2,
+                             0.1));
+    EXPECT_EQ(y.sizes(), in[1].sizes());
+    EXPECT_EQ(weight.sizes(), in[2].sizes());
+  }
+}
+
 TEST_P(GeneratedGradients, OnlyThoseThatAreWanted) {
-  const Case c{
+  const GeneratedCase c{
       2, 16, 16, 1, 9, 11, 3, {1, 3}, true, true, Layout::kChannelsLast, Layout::kChannelsLast};
   for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
     const Inputs in = make(c, options(type));
@@ -216,7 +258,7 @@ TEST_P(GeneratedGradients, OnlyThoseThatAreWanted) {
 
 // A gradient is never finite where float64's is not.
 TEST_P(GeneratedGradients, HideNothingThatIsNotFinite) {
-  const Case c{
+  const GeneratedCase c{
       1, 16, 16, 1, 20, 20, 3, {1, 3, 5}, true, true, Layout::kChannelsLast, Layout::kChannelsLast};
   for (const at::ScalarType type : kInexact) {
     for (const double value : {std::nan(""), static_cast<double>(INFINITY)}) {
@@ -485,7 +527,7 @@ TEST_F(CudaGeneratedGradient, WritesItsOutputsAndNothingElse) {
 // The same bits every time, in either layout of memory; gradients of y come in y's.
 TEST_F(CudaGeneratedGradient, IsTheSameInEveryLayout) {
   const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kHalf);
-  const Case c{
+  const GeneratedCase c{
       2, 32, 40, 3, 37, 29, 3, {1, 3, 5}, false, true, Layout::kContiguous, Layout::kContiguous};
   Inputs in = make(c, options);
   const at::Tensor direction = at::randn({2, 96, 37, 29}, options);
@@ -502,7 +544,7 @@ TEST_F(CudaGeneratedGradient, IsTheSameInEveryLayout) {
 // On another stream than the default one, and with memory straight from the device.
 TEST_F(CudaGeneratedGradient, RunsOnTheStreamOfItsCaller) {
   const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kHalf);
-  const Case c{
+  const GeneratedCase c{
       1, 16, 64, 1, 64, 64, 3, {1, 3, 5}, true, true, Layout::kChannelsLast, Layout::kChannelsLast};
   const Inputs in = make(c, options);
   const at::Tensor direction = at::randn({1, 64, 64, 64}, options);

@@ -110,6 +110,37 @@ TEST_P(Gradients, OfDynamicFilterInEveryType) {
   }
 }
 
+// An expanded gradient, as of a sum, and one in the other format, are as good as a dense one.
+TEST_P(Gradients, OfAnyGradientOfTheResult) {
+  for (const at::ScalarType type : {at::kFloat, at::kHalf}) {
+    for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+      const FilterCase c{2, 6, 9, 12, 3, {1, 3}, true, layout, layout};
+      SCOPED_TRACE(c.describe());
+      const at::Tensor x = c.make_x(options(type));
+      const at::Tensor kernels = c.make_kernels(options(type));
+      const auto gradients = [&](const at::Tensor& grad) {
+        const auto [grad_x, grad_kernels] =
+            ops::dynamic_filter_backward(grad, x, kernels, c.dilations, true, {true, true});
+        return Inputs{grad_x, grad_kernels};
+      };
+      const double allowed = type == at::kHalf ? 4e-3 : 1e-5;  // sums in another order
+      const auto expect_equal = [&](const Inputs& got, const Inputs& expected) {
+        for (int i : {0, 1}) {
+          EXPECT_TRUE(
+              at::allclose(got[i].to(at::kFloat), expected[i].to(at::kFloat), allowed, allowed))
+              << "input " << i;
+          EXPECT_EQ(got[i].strides(), expected[i].strides());
+        }
+      };
+      const at::Tensor one = at::full({1}, 1.5, options(type));
+      expect_equal(gradients(one.expand({2, 18, 9, 12})),
+                   gradients(one.expand({2, 18, 9, 12}).contiguous(x.suggest_memory_format())));
+      const at::Tensor grad = at::randn({2, 18, 9, 12}, options(type));
+      expect_equal(gradients(grad), gradients(grad.contiguous(at::MemoryFormat::ChannelsLast)));
+    }
+  }
+}
+
 TEST_P(Gradients, OnlyThoseThatAreWanted) {
   const FilterCase c{1, 2, 5, 5, 3, {1}, false, Layout::kContiguous, Layout::kContiguous};
   const at::Tensor x = c.make_x(options());

@@ -75,6 +75,28 @@ class Operators(unittest.TestCase):
                     torch.library.opcheck(OPS.generated_dynamic_filter.default,
                                           generated_arguments(device, requires_grad=True, bias=bias))
 
+    def test_opcheck_of_the_gradients(self):
+        checks = ("test_schema", "test_faketensor")
+        for device in DEVICES:
+            x, kernels, dilations, concat = filter_arguments(device, torch.float)
+            grad = torch.randn_like(OPS.dynamic_filter(x, kernels, dilations, concat))
+            for needs in ([True, True], [True, False], [False, True]):
+                with self.subTest(device=device, needs=needs):
+                    torch.library.opcheck(OPS.dynamic_filter_backward.default,
+                                          (grad, x, kernels, dilations, concat, needs), test_utils=checks)
+            # the second: one row of weight, of which the bias is the last column
+            for c, k, last in ((4, 3, False), (1, 1, False), (16, 3, True)):
+                x, y = torch.randn(2, c, 5, 6, device=device), torch.randn(2, 8, 5, 6, device=device)
+                if last:
+                    x, y = (t.contiguous(memory_format=torch.channels_last) for t in (x, y))
+                y = y.unsqueeze(1)
+                weight, bias = torch.randn(1, c * k * k, 8, device=device), torch.randn(1, c * k * k, device=device)
+                for needs in ([True] * 4, [False, True, False, True]):
+                    with self.subTest(device=device, c=c, last=last, needs=needs):
+                        torch.library.opcheck(OPS.generated_dynamic_filter_backward.default,
+                                              (torch.randn_like(x), x, y, weight, bias, [2], False, needs),
+                                              test_utils=checks)
+
     def test_gradcheck(self):
         for device in DEVICES:
             with self.subTest(device):

@@ -32,10 +32,17 @@ at::Tensor generated_dynamic_filter(const at::Tensor& x, const at::Tensor& y,
                                     at::IntArrayRef dilations, bool concat_input = false);
 
 /// The gradients of generated_dynamic_filter in x, y, weight and bias; `needs` says which are
-/// wanted, the others returned are undefined. They lie in memory as x and y do, those of weight and
-/// bias contiguous. The taps are made again: on CUDA where they are used, for K 3, dilations up to
-/// 8 and in fp16 and bf16 C a multiple of 16 and Cy <= 64 of 8; elsewhere for a part of the batch
-/// of one branch at a time, in at most 256 MiB and as much for their gradient.
+/// wanted, the others returned are undefined. Those of x and y lie in memory as x and y do, those
+/// of weight and bias are contiguous.
+///
+/// The taps are made again. On CUDA from compute capability 8.0 on, for K 3, dilations up to 8 and
+/// 32 branches at most, they are used where they are made: in fp16 and bf16 with C a multiple of 16
+/// and Cy <= 64 of 8 (maps in NCHW are copied to channels_last first), where a block may have the
+/// shared memory (106 KB for dilations up to 5 and Cy 64), and in float32 unless TF32 is allowed
+/// for more than 16 channels of y and 32768 pixels. Elsewhere they are in memory for one branch and
+/// a part of the batch: at most 256 MiB, or what one image takes, and as much for their gradient.
+/// On those tensor cores an infinite x, weight or bias may make NaN beyond the elements that it
+/// reaches: near the right and lower edges of the plane, within 16 pixels, and along its border.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_filter_backward(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, at::IntArrayRef dilations, bool concat_input,
