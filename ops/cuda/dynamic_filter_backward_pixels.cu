@@ -24,6 +24,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "cuda/device_facts.h"
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
 #include "cuda/shared_limit.h"
@@ -34,23 +35,6 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int64_t kMostUnits = int64_t{1} << 31;
 constexpr int64_t kMostOfSide = int64_t{1} << 26;
-
-/// Divides any 32-bit number by one that the host knows.
-struct Splitter {
-  unsigned value, reciprocal;
-  explicit Splitter(int64_t divisor)
-      : value(static_cast<unsigned>(divisor)),
-        reciprocal(divisor == 1 ? 0xffffffffu
-                                : static_cast<unsigned>((int64_t{1} << 32) / divisor)) {}
-  /// n becomes the quotient; the remainder is returned.
-  __device__ __forceinline__ int split(unsigned& n) const {
-    unsigned quotient = __umulhi(n, reciprocal);  // one too small at most
-    unsigned remainder = n - quotient * value;
-    if (remainder >= value) ++quotient, remainder -= value;
-    n = quotient;
-    return static_cast<int>(remainder);
-  }
-};
 
 struct Splitters {
   Splitter units_of_branch, branches, width, height;
@@ -521,10 +505,6 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   }
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 int elements_of_word(const FilterArguments& f) {
   return 4 / size_of(f.type);
 }
@@ -584,10 +564,6 @@ int copy_of(const FilterGradientArguments& a) {
   return all_fit(16) ? 16 : all_fit(4) ? 4 : 2;
 }
 
-int largest_dilation(const FilterArguments& f) {
-  return *std::max_element(f.dilation, f.dilation + f.branches);
-}
-
 int64_t groups_of(const FilterArguments& f) {
   return ceil_div(f.channels, int64_t{kUnits} * elements_of_word(f));
 }
@@ -597,25 +573,8 @@ int shared_bytes(const FilterArguments& f, const Tiles& t) {
          t.ring * t.columns * kUnits * elements_of_word(f) * 4;
 }
 
-struct Card {
-  int processors = 0, of_block = 0, of_processor = 0, reserved = 0;  // bytes of shared memory
-};
-
-cudaError_t ask(Card* card) {
-  int index = 0;
-  cudaError_t error = cudaGetDevice(&index);
-  const auto read = [&](int* value, cudaDeviceAttr attribute) {
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
-  };
-  read(&card->processors, cudaDevAttrMultiProcessorCount);
-  read(&card->of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  read(&card->of_processor, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  read(&card->reserved, cudaDevAttrReservedSharedMemoryPerBlock);
-  return error;
-}
-
 /// The tiles for which a multiprocessor reads the fewest pixels.
-Tiles tiles_of(const FilterArguments& f, const Card& card) {
+Tiles tiles_of(const FilterArguments& f, const DeviceFacts& device, int reserved) {
   constexpr int kColumns[] = {kLeastColumns, 12, 16, 24, 32, 48, 64, 96, 128, 192, kMostColumns};
   constexpr int kRows[] = {1,  2,  3,  4,  6,   8,   12,  16,  24,
                            32, 48, 64, 96, 128, 192, 256, 512, kMostRows};
@@ -637,7 +596,7 @@ Tiles tiles_of(const FilterArguments& f, const Card& card) {
       t.rows = static_cast<int>(ceil_div(f.height, t.down));
       t.ring = static_cast<int>(std::min<int64_t>(t.rows, int64_t{kK - 1} * reach + 1));
       const int bytes = shared_bytes(f, t);
-      if (bytes > card.of_block) continue;
+      if (bytes > device.shared_of_block) continue;
       int64_t pixels = 0;  // that a block reads
       for (int64_t b = 0; b < f.branches; ++b) {
         const int64_t d = f.dilation[b];
@@ -647,10 +606,11 @@ Tiles tiles_of(const FilterArguments& f, const Card& card) {
             std::min<int64_t>(f.width, t.columns + (kK - 1) * std::min<int64_t>(d, t.columns));
         pixels += down * (across + kOfStep);
       }
-      const int resident = std::max(
-          1, std::min(card.of_processor / (bytes + card.reserved), kResidentThreads / t.threads));
+      const int resident =
+          std::max(1, std::min(device.shared_of_multiprocessor / (bytes + reserved),
+                               kResidentThreads / t.threads));
       const int64_t blocks = f.batch * t.groups * t.across * t.down;
-      const int64_t of_processor = ceil_div(blocks, card.processors);
+      const int64_t of_processor = ceil_div(blocks, device.processors);
       const int64_t cost =
           ceil_div(of_processor, resident) * std::min<int64_t>(of_processor, resident) * pixels;
       if (cost < least) least = cost, best = t;
@@ -692,19 +652,6 @@ cudaError_t launch_of_kernels(const FilterGradientArguments& a, cudaStream_t str
   return a.filter.kernel_size == 3   ? launch_of_kernels<T, 3, kDense>(a, stream)
          : a.filter.kernel_size == 5 ? launch_of_kernels<T, 5, kDense>(a, stream)
                                      : launch_of_kernels<T, 7, kDense>(a, stream);
-}
-
-/// Calls f(type tag).
-template <typename Function>
-cudaError_t with_fast_type(Type type, const Function& f) {
-  switch (type) {
-    case Type::kFloat:
-      return f(Tag<float>());
-    case Type::kHalf:
-      return f(Tag<__half>());
-    default:
-      return f(Tag<__nv_bfloat16>());
-  }
 }
 
 }  // namespace
@@ -760,10 +707,15 @@ cudaError_t launch_filter_gradient_of_kernels_pixels(const FilterGradientArgumen
 
 cudaError_t launch_filter_gradient_of_input_pixels(const FilterGradientArguments& a,
                                                    cudaStream_t stream) {
-  Card card;
-  const cudaError_t error = ask(&card);
+  DeviceFacts device;
+  int index = 0, reserved = 0;  // by the driver, of shared memory for each block
+  cudaError_t error = ask(&device);
+  if (error == cudaSuccess) error = cudaGetDevice(&index);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, index);
+  }
   if (error != cudaSuccess) return error;
-  const Tiles t = tiles_of(a.filter, card);
+  const Tiles t = tiles_of(a.filter, device, reserved);
   const int copied = copy_of(a);
   return with_fast_type(a.filter.type, [&](auto type) {
     using T = typename decltype(type)::type;

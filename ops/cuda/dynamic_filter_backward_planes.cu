@@ -450,10 +450,6 @@ __global__ void __launch_bounds__(kMostThreads, least_blocks(kK))
   if (writes) *out() = L::pack(sum);
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /// Whether a tensor of these strides (those of columns left out) can be read in words.
 bool aligned(const void* pointer, const int64_t* strides, int count, int vector, int size) {
   bool all = reinterpret_cast<uintptr_t>(pointer) % (static_cast<uintptr_t>(vector) * size) == 0;
@@ -477,11 +473,7 @@ int vector_for(const FilterGradientArguments& a, bool of_kernels) {
 
 /// Words on each side of a part of a row that hold what the taps reach.
 int64_t margin_of(const FilterArguments& f, int vector) {
-  int largest = 0;
-  for (int64_t b = 0; b < f.branches; ++b) {
-    largest = f.dilation[b] > largest ? f.dilation[b] : largest;
-  }
-  return ceil_div(static_cast<int64_t>(f.kernel_size / 2) * largest, vector);
+  return ceil_div(static_cast<int64_t>(f.kernel_size / 2) * largest_dilation(f), vector);
 }
 
 /// Tiles of up to `threads` words, or one row's; the rows for which the fewest threads idle.
@@ -528,19 +520,11 @@ cudaError_t with_variant(const FilterArguments& a, int vector, const Function& f
         return f(type, width, std::integral_constant<int, 7>());
     }
   };
-  const auto typed = [&](auto type) {
+  return with_fast_type(a.type, [&](auto type) {
     constexpr int kWide = 8 / static_cast<int>(sizeof(typename decltype(type)::type));
     return vector == 1 ? sized(type, std::integral_constant<int, 1>())
                        : sized(type, std::integral_constant<int, kWide>());
-  };
-  switch (a.type) {
-    case Type::kFloat:
-      return typed(Tag<float>());
-    case Type::kHalf:
-      return typed(Tag<__half>());
-    default:
-      return typed(Tag<__nv_bfloat16>());
-  }
+  });
 }
 
 }  // namespace
@@ -566,9 +550,7 @@ bool can_run_filter_gradient_planes(const FilterGradientArguments& a, bool of_ke
   if (f.channels > kMostOfGrid || f.batch * (of_kernels ? f.branches : 1) > kMostOfGrid) {
     return no("more planes than a grid holds");
   }
-  for (int64_t b = 0; b < f.branches; ++b) {
-    if (f.dilation[b] > (1 << 26)) return no("reach of the taps");
-  }
+  if (largest_dilation(f) > (1 << 26)) return no("reach of the taps");
   if (!of_kernels) {
     const int vector = vector_for(a, of_kernels);
     if (f.width / vector > kMostThreads && margin_of(f, vector) > kMostThreads / 4) {

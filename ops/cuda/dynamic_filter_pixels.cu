@@ -11,7 +11,7 @@
 // beside the bytes. Figures against the copy ceiling: ops/README.md.
 #include <algorithm>
 
-#include "cuda/scalar.cuh"
+#include "cuda/filter_words.cuh"
 #include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {
@@ -23,25 +23,8 @@ constexpr int kWantedBlocks = 1024;  // several for each multiprocessor, before 
 template <int kK>
 inline constexpr int kThreads = kK == 3 ? 256 : 128;
 
-/// Divides any 32-bit number by one that the host knows.
-struct Divisor {
-  unsigned value, reciprocal;
-  explicit Divisor(int64_t divisor)
-      : value(static_cast<unsigned>(divisor)),
-        reciprocal(divisor == 1 ? 0xffffffffu
-                                : static_cast<unsigned>((int64_t{1} << 32) / divisor)) {}
-  /// n becomes the quotient; the remainder is returned.
-  __device__ __forceinline__ unsigned split(unsigned& n) const {
-    unsigned quotient = __umulhi(n, reciprocal);  // one too small at most
-    unsigned remainder = n - quotient * value;
-    if (remainder >= value) ++quotient, remainder -= value;
-    n = quotient;
-    return remainder;
-  }
-};
-
-struct Divisors {
-  Divisor words_of_channels, branches, width, height;
+struct Splitters {
+  Splitter words_of_channels, branches, width, height;
 };
 
 /// The taps and values that a 4-byte word holds.
@@ -89,7 +72,7 @@ __device__ __forceinline__ void copy_chunk(unsigned* to, const unsigned* from, i
 
 template <typename T, int kK>
 __global__ void __launch_bounds__(kThreads<kK>)
-    filter_pixels(const __grid_constant__ FilterArguments a, const __grid_constant__ Divisors by,
+    filter_pixels(const __grid_constant__ FilterArguments a, const __grid_constant__ Splitters by,
                   unsigned units, int chunks) {
   constexpr int kSize = Pack<T>::kSize;
   constexpr int kTaps = kK * kK;
@@ -120,11 +103,11 @@ __global__ void __launch_bounds__(kThreads<kK>)
     unsigned values[kTaps];
     const auto read_x = [&] {
       unsigned rest = unit;
-      c = static_cast<int>(by.words_of_channels.split(rest)) * kSize;
-      b = static_cast<int>(by.branches.split(rest));
+      c = by.words_of_channels.split(rest) * kSize;
+      b = by.branches.split(rest);
       pixel = rest;
-      const int w = static_cast<int>(by.width.split(rest));
-      const int h = static_cast<int>(by.height.split(rest));
+      const int w = by.width.split(rest);
+      const int h = by.height.split(rest);
       const T* const plane = static_cast<const T*>(a.x) + rest * a.x_stride[0] + c;
       const int dilation = a.dilation[b];
       // Offsets within an image fit in 32 bits.
@@ -210,8 +193,8 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   const int64_t chunks =
       std::min<int64_t>(kMostChunksOfBlock, (all_chunks + kWantedBlocks - 1) / kWantedBlocks);
   const auto blocks = static_cast<unsigned>((all_chunks + chunks - 1) / chunks);
-  const Divisors by{Divisor(a.channels / Pack<T>::kSize), Divisor(a.branches), Divisor(a.width),
-                    Divisor(a.height)};
+  const Splitters by{Splitter(a.channels / Pack<T>::kSize), Splitter(a.branches), Splitter(a.width),
+                     Splitter(a.height)};
   filter_pixels<T, kK><<<blocks, kThreads<kK>, kBytes, stream>>>(
       a, by, static_cast<unsigned>(units), static_cast<int>(chunks));
   return cudaGetLastError();

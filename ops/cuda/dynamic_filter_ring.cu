@@ -268,10 +268,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 /// No stages: it does not fit.
 Bands bands_of(const FilterArguments& a) {
   Bands g{};

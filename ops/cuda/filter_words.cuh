@@ -1,6 +1,8 @@
 #pragma once
 
-// What kernels of dynamic_filter share: words of one or two elements.
+// What kernels of dynamic_filter share: words of one or two elements, divisions, the types.
+
+#include <algorithm>
 
 #include "cuda/scalar.cuh"
 
@@ -17,6 +19,44 @@ struct Divisor {
     return value == 1 ? n : static_cast<int>(__umulhi(static_cast<unsigned>(n), reciprocal));
   }
 };
+
+/// Divides any 32-bit number by one that the host knows.
+struct Splitter {
+  unsigned value, reciprocal;
+  explicit Splitter(int64_t divisor)
+      : value(static_cast<unsigned>(divisor)),
+        reciprocal(divisor == 1 ? 0xffffffffu
+                                : static_cast<unsigned>((int64_t{1} << 32) / divisor)) {}
+  /// n becomes the quotient; the remainder is returned.
+  __device__ __forceinline__ int split(unsigned& n) const {
+    unsigned quotient = __umulhi(n, reciprocal);  // one too small at most
+    unsigned remainder = n - quotient * value;
+    if (remainder >= value) ++quotient, remainder -= value;
+    n = quotient;
+    return static_cast<int>(remainder);
+  }
+};
+
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+inline int largest_dilation(const FilterArguments& a) {
+  return *std::max_element(a.dilation, a.dilation + a.branches);
+}
+
+/// with_type() without double, of what returns an error.
+template <typename Function>
+cudaError_t with_fast_type(Type type, const Function& f) {
+  switch (type) {
+    case Type::kFloat:
+      return f(Tag<float>());
+    case Type::kHalf:
+      return f(Tag<__half>());
+    default:
+      return f(Tag<__nv_bfloat16>());
+  }
+}
 
 /// kVector neighbouring elements, moved as one word.
 template <typename T, int kVector>

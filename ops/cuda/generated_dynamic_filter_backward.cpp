@@ -66,6 +66,7 @@ at::Tensor groups_joined(const at::Tensor& y) {
 /// the gradient of `of` is to have.
 at::Tensor in_format_of(const at::Tensor& of, const at::Tensor& map) {
   const at::Tensor shaped = of.dim() == 5 ? map.unflatten(1, {of.size(1), -1}) : map;
+  if (of.is_non_overlapping_and_dense() && of.strides() == shaped.strides()) return shaped;
   at::Tensor result = at::empty_like(of);
   if (result.strides() == shaped.strides()) return shaped;
   if (!result.is_contiguous()) return result.copy_(shaped);

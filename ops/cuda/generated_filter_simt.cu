@@ -29,6 +29,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -70,20 +71,9 @@ struct Place {
   int across, down, n;
 };
 
-__host__ __device__ constexpr int round_up(int value, int to) {
-  return (value + to - 1) / to * to;
-}
-
 /// Words of a channel's plane of x: two channels' planes lie 16 banks apart.
 __host__ __device__ constexpr int plane_words(int dilation) {
   return (kRows + 2 * dilation) * kPitch + 16;
-}
-
-/// The same value; what is computed from it stays behind, in place of taking registers from the
-/// taps.
-__device__ __forceinline__ int computed_here(int value) {
-  asm volatile("" : "+r"(value));
-  return value;
 }
 
 /// tap += weights * y over `count` channels of y, a multiple of kStep.
@@ -208,9 +198,6 @@ __global__ void __launch_bounds__(kGroup* kColumns, 512 / (kGroup * kColumns))
         to += kWarps * kSourcePitch;
       }
     }
-  };
-  const auto is_inside = [](int position, int size) {
-    return static_cast<unsigned>(position) < static_cast<unsigned>(size);
   };
   const auto copy_x = [&](const Place& place, float* tile) {
     const int thread = computed_here(threadIdx.x);

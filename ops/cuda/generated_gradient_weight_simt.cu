@@ -36,6 +36,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_gradient_arguments.h"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -129,10 +130,6 @@ __device__ __forceinline__ float zero_here() {
   float zero;
   asm volatile("mov.f32 %0, 0f00000000;" : "=f"(zero));
   return zero;
-}
-
-__device__ __forceinline__ bool is_inside(int position, int size) {
-  return static_cast<unsigned>(position) < static_cast<unsigned>(size);
 }
 
 /// Part of a plane on its way to shared memory, [slot of a row][columns][kChannels + 4].

@@ -35,6 +35,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_gradient_arguments.h"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -70,10 +71,6 @@ struct Place {
   int n, row, column, channel;
 };
 
-__host__ __device__ constexpr int round_up(int value, int to) {
-  return (value + to - 1) / to * to;
-}
-
 __host__ __device__ constexpr int team_threads(int channels) {
   return channels / kOwn * kColumns;
 }
@@ -90,13 +87,6 @@ inline constexpr int kWeightPitch = kStage<kSlice> + 2;
 /// Rows of y's tile in shared memory: an odd number.
 __host__ __device__ constexpr int rows_with_halo(int reach) {
   return kRows + 2 * reach + 1;
-}
-
-/// The same value; what is computed from it stays behind, in place of taking registers from the
-/// sums.
-__device__ __forceinline__ int computed_here(int value) {
-  asm volatile("" : "+r"(value));
-  return value;
 }
 
 template <int kThreads>

@@ -31,6 +31,7 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_gradient_arguments.h"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -76,17 +77,6 @@ struct Geometry {
   bool vector_weight;          // 16 bytes
   bool vector_y;               // 16 bytes of neighbouring channels
 };
-
-/// The same value; what is computed from it stays behind, in place of taking registers from the
-/// sums.
-__device__ __forceinline__ int computed_here(int value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
-
-__device__ __forceinline__ bool is_inside(int position, int size) {
-  return static_cast<unsigned>(position) < static_cast<unsigned>(size);
-}
 
 /// What copy_map copies: `rows` x (kColumns + 2 * reach) pixels of 2 << log_pairs channels, of
 /// which `channels` are real.
