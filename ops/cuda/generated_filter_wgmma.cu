@@ -7,217 +7,270 @@
 // 8 bytes a read; a kernel row's product runs while the one before meets x. The bias is a fifth
 // product: one times the bias, which two-byte types hold exactly.
 //
-// Block: 8 warps, tiles of 16 x 16 pixels of one branch and group of 16 channels. The copies are as
-// in generated_filter_mma.cu: y to a stage of each warp, x with its halo to one of two tiles. NCHW:
-// x comes as planes, and ldmatrix turns it into a tile with channels innermost, once for 9 taps;
-// threads exchange halves of their results to write two columns at a time.
+// Block: 8 warps, tiles of 256 pixels of one branch and group of 16 channels. The copy engine
+// fetches the next tile while one is computed: of x a box with the halo, of y a box for each warp;
+// it makes zeros of what lies outside of the plane, and of channels of y that are not there.
+//
+// channels_last: tiles of 16 x 16, x in two buffers.
+//
+// NCHW: tiles of 32 columns and 8 rows, whose rows are 64 bytes. Boxes begin at whole 16 bytes, so
+// x comes as the tile's own columns and 8 more on either side; ldmatrix turns it, 16 columns at a
+// time, into a tile with channels innermost, once for 9 taps. Threads exchange words of their
+// results to write four columns at a time, two of which make a sector. x in front of the results is
+// copied from its box by the copy engine.
 //
 // FLOPs and bytes: as generated_filter_mma.cu. Figures: ops/README.md.
+#include <algorithm>
+#include <type_traits>
+
 #include "cuda/device_facts.h"
+#include "cuda/early_launch.cuh"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
 #include "cuda/hopper.cuh"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
+#include "cuda/tensor_map.h"
 
 namespace hdfnet::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kTile = 16;   // columns and rows of a tile
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
 constexpr int kGroup = 16;  // channels of a block
 constexpr int kTaps = 9;
-constexpr int kRowWords = 32;  // 64 channels of y
+constexpr int kSource = 64;  // channels of y; fewer are filled up with zeros
+constexpr int kRowWords = kSource / 2;
 constexpr int kMatrixWords = kTaps * kGroup * kRowWords;
-constexpr int kStageWords = 32 * kRowWords;  // 32 pixels of a warp
-constexpr int kPixelWords = 8;               // 16 channels of x
+constexpr int kWarpPixels = 32;
+constexpr int kStageWords = kWarpPixels * kRowWords;
+constexpr int kPixelWords = kGroup / 2;  // of x
 constexpr int kBiasWords = 3 * kGroup * kRowWords;
-constexpr int kMostDilation = 8;             // 32 columns with the halo, which 64 threads copy
+constexpr int kBarrierBytes = (2 + kWarps) * static_cast<int>(sizeof(uint64_t));
+constexpr int kMostDilation = 8;             // NCHW: the margin
 constexpr int kTwoBlocksBytes = 113 * 1024;  // of a block that leaves room for a second one
+constexpr int kBoxes = 4;                    // sizes of x's box, for branches' dilations
+
+/// A tile and, with the reach of its taps, what of x it needs.
+template <bool kChannelsLast>
+struct Tiling {
+  static constexpr int kColumns = kChannelsLast ? 16 : 32;
+  static constexpr int kWarpRows = kWarpPixels / kColumns;
+  static constexpr int kRows = kWarps * kWarpRows;
+  static constexpr int kMargin = kMostDilation;  // NCHW: columns on either side, 16 bytes
+
+  /// Of the tile in shared memory. NCHW: always the most.
+  static __host__ __device__ constexpr int columns(int reach) {
+    return kColumns + 2 * (kChannelsLast ? reach : kMargin);
+  }
+  static __host__ __device__ constexpr int rows(int reach) { return kRows + 2 * reach; }
+  static __host__ __device__ constexpr int tile_words(int reach) {
+    return columns(reach) * rows(reach) * kPixelWords;
+  }
+};
+
+struct Maps {
+  CUtensorMap y;
+  CUtensorMap x[kBoxes];
+  // NCHW: of x's margins, and of the result for the copy of x in front of it.
+  CUtensorMap margin[kBoxes];
+  CUtensorMap out;
+};
 
 struct Geometry {
   int tiles_down, tiles_across;
   unsigned tiles;
   int groups;
-  int tile_words;
+  int tile_words;  // of the largest reach, twice: two buffers, or the turned tile and the planes
   int across_step, down_step, batch_step;
-  int x_c, x_h, x_w, y_c, y_h, y_w, out_c, out_h, out_w;
+  int turn_step;  // of a block from one of its tiles to the next, modulo branches
+  int out_c, out_h, out_w;
+  int reach[kBoxes];
+  unsigned char box[kMaxBranches];
+  unsigned zeros;  // __byte_perm's selector of four bytes of its second word
 };
 
-/// Of a channel of x's planes: rows of 32 columns, 8 channels in separate banks.
-__host__ __device__ constexpr int plane_words(int rows) {
-  return rows * 16 + 4;
-}
+/// A tile of a block's walk over them.
+struct Place {
+  int across, down, n;
+
+  __device__ __forceinline__ Place next(const Geometry& g) const {
+    Place place{across + g.across_step, down + g.down_step, n + g.batch_step};
+    if (place.across >= g.tiles_across) place.across -= g.tiles_across, ++place.down;
+    if (place.down >= g.tiles_down) place.down -= g.tiles_down, ++place.n;
+    return place;
+  }
+};
 
 template <typename T, bool kChannelsLast>
 __global__ void __launch_bounds__(kThreads, 2)
     generated_filter_wgmma(const __grid_constant__ GeneratedFilterArguments a,
-                           const __grid_constant__ Geometry geometry) {
+                           const __grid_constant__ Geometry geometry,
+                           const __grid_constant__ Maps maps) {
+  using Tile = Tiling<kChannelsLast>;
   extern __shared__ __align__(1024) unsigned shared[];
   unsigned* const weights = shared;  // [taps * 16][64 channels], 128-byte exchange
   unsigned* const biases =
-      weights + kMatrixWords;  // [3 * 16][..]: kernel row i is products 16*i on
-  unsigned* const stages = biases + kBiasWords;
-  unsigned* const tiles = stages + kThreads / 32 * kStageWords;  // two, or one and x's planes
-  unsigned* const planes = tiles + geometry.tile_words;
-  const int warp = threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
-  const int g = lane / 4;     // pixels g and g + 8 of a row
-  const int quad = lane % 4;  // channels 4*quad to 4*quad + 3
-  unsigned* const stage = stages + warp * kStageWords;
+      weights + kMatrixWords;                    // [3 * 16][..]: kernel row i is products 16*i on
+  unsigned* const stages = biases + kBiasWords;  // a warp's y: [pixel][channel], [channel][pixel]
+  unsigned* const tiles = stages + kWarps * kStageWords;
+  unsigned* const second = tiles + geometry.tile_words;
+  auto* const x_here = reinterpret_cast<uint64_t*>(second + geometry.tile_words);  // of a buffer
+  uint64_t* const y_here = x_here + 2;                                             // of a warp
   const int b = static_cast<int>(blockIdx.y) / geometry.groups;
   const int first_channel = static_cast<int>(blockIdx.y) % geometry.groups * kGroup;
   const int dilation = a.dilation[b];
-  const int columns = kTile + 2 * dilation;
-  const int rows = kTile + 2 * dilation;
+  const int reach = geometry.reach[geometry.box[b]];  // at least the dilation
+  const int columns = Tile::columns(reach);           // of the tile in shared memory
   const int height = static_cast<int>(a.height);
   const int width = static_cast<int>(a.width);
-  const int source_channels = static_cast<int>(a.source_channels);
 
-  // A channel's row of the operand within its tap: a thread's 4 channels are columns 2*quad,
-  // 2*quad + 1 and 8 more.
+  // A channel's row of the operand within its tap. channels_last: a thread's columns of a product,
+  // 2*quad, 2*quad + 1 and 8 more, are channels 4*quad to 4*quad + 3. NCHW: they are the channels
+  // that ldmatrix gives it.
   const auto row_of = [](int channel) {
-    return channel / 2 % 2 * 8 + channel / 4 * 2 + channel % 2;
+    return kChannelsLast ? channel / 2 % 2 * 8 + channel / 4 * 2 + channel % 2 : channel;
   };
-  const auto copy_weights = [&] {
+  // NCHW: [row][channel] of the tile's own columns, then of the margin on its left, on its right.
+  const int rows = Tile::rows(reach);
+  unsigned* const left_margin = second + rows * (kGroup * Tile::kColumns / 2);
+  unsigned* const right_margin = left_margin + rows * (kGroup * Tile::kMargin / 2);
+  // One thread asks for a tile of x, one lane of each warp for its part of y.
+  const auto ask_for_x = [&](const Place& to_come, int buffer) {
+    const int column = to_come.across * Tile::kColumns;
+    const int row = to_come.down * Tile::kRows - dilation;
+    const int box = geometry.box[b];
+    uint64_t* const here = x_here + buffer;
+    arrive_and_expect(here, 4 * Tile::tile_words(reach));
+    if constexpr (kChannelsLast) {
+      copy_box(buffer == 0 ? tiles : second, maps.x + box, here, first_channel, column - dilation,
+               row, to_come.n);
+    } else {
+      copy_box(second, maps.x + box, here, column, first_channel, row, to_come.n);
+      copy_box(left_margin, maps.margin + box, here, column - Tile::kMargin, first_channel, row,
+               to_come.n);
+      copy_box(right_margin, maps.margin + box, here, column + Tile::kColumns, first_channel, row,
+               to_come.n);
+    }
+  };
+  // `read`: a value of the part before, at the same place; waits for it.
+  const auto ask_for_y = [&](const Place& to_come, int warp, unsigned read) {
+    unsigned* const to = stages + warp * kStageWords + __byte_perm(read, 0u, geometry.zeros);
+    const int column = to_come.across * Tile::kColumns;
+    const int row = to_come.down * Tile::kRows + warp * Tile::kWarpRows;
+    const int of_branch = a.groups == 1 ? 0 : b;
+    arrive_and_expect(y_here + warp, 4 * kStageWords);
+    if constexpr (kChannelsLast) {
+      copy_box(to, &maps.y, y_here + warp, 0, column, row, of_branch, to_come.n);
+    } else {
+      copy_box(to, &maps.y, y_here + warp, column, 0, row, of_branch, to_come.n);
+    }
+  };
+  // From planes to [row][column][quad][channels 2*quad, 2*quad + 1 and 8 more], 16 columns of a row
+  // at a time: two times the tile's own, and once the margins.
+  [[maybe_unused]] const auto turn_planes = [&] {
+    const int warp = static_cast<int>(computed_here(threadIdx.x) / 32);
+    const int lane = static_cast<int>(computed_here(threadIdx.x) % 32);
+    const int channel = lane % 16;
+    unsigned* const to = tiles + lane / 4 * kPixelWords + lane % 4 * 2;
+    const auto turn_sixteen = [&](const unsigned* from, unsigned* first, unsigned* eighth) {
+      unsigned four[4];  // channels 0 to 7 and 8 to 15 of 8 columns, and of 8 others
+      load_matrices<true>(four, from);
+      *reinterpret_cast<uint2*>(first) = make_uint2(four[0], four[1]);
+      *reinterpret_cast<uint2*>(eighth) = make_uint2(four[2], four[3]);
+    };
+    const int rows_of_taps = Tile::rows(dilation);
+    const int half = warp % 2;
+    const unsigned* const from =
+        second + channel * (Tile::kColumns / 2) + ((half * 2 + lane / 16) ^ (channel / 2 % 4)) * 4;
+#pragma unroll 1
+    for (int r = warp / 2; r < rows_of_taps; r += kWarps / 2) {
+      unsigned* const at = to + (r * Tile::columns(0) + Tile::kMargin + half * 16) * kPixelWords;
+      turn_sixteen(from + r * (kGroup * Tile::kColumns / 2), at, at + 8 * kPixelWords);
+    }
+    const unsigned* const margin =
+        (lane < 16 ? left_margin : right_margin) + channel * (Tile::kMargin / 2);
+#pragma unroll 1
+    for (int r = kWarps - 1 - warp; r < rows_of_taps; r += kWarps) {
+      unsigned* const at = to + r * Tile::columns(0) * kPixelWords;
+      turn_sixteen(margin + r * (kGroup * Tile::kMargin / 2), at,
+                   at + (Tile::kMargin + Tile::kColumns) * kPixelWords);
+    }
+  };
+
+  // Who asks starts the barriers; the others wait at them behind a barrier of the block.
+  if (threadIdx.x == 0) {
+    start_barrier(x_here, 1);
+    start_barrier(x_here + 1, 1);
+    prefetch_map(&maps.y);
+    prefetch_map(maps.x + geometry.box[b]);
+    if (!kChannelsLast) prefetch_map(maps.margin + geometry.box[b]);
+  }
+  if (threadIdx.x % 32 == 0) {
+    start_barrier(y_here + threadIdx.x / 32, 1);
+    publish_barriers();
+  }
+  Place place{static_cast<int>(blockIdx.x) % geometry.tiles_across,
+              static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
+              static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
+  const auto ask_for_first = [&] {
+    if (threadIdx.x == 0) ask_for_x(place, 0);
+    if (threadIdx.x % 32 == 0) ask_for_y(place, static_cast<int>(threadIdx.x) / 32, 0);
+  };
+  wait_for_launch_before();
+  if constexpr (!kChannelsLast) ask_for_first();  // the slower ones to come: NCHW has shorter rows
+  static_assert(kTaps * kGroup <= kThreads);
+  const int of_bias = static_cast<int>(threadIdx.x);  // a thread's element
+  T bias[2] = {from_sum<T>(0.f), from_sum<T>(0.f)};
+  if (a.bias != nullptr && of_bias < kTaps * kGroup) {
+    const int64_t at = static_cast<int64_t>(first_channel) * kTaps + of_bias;
+    bias[0] = static_cast<const T*>(a.bias)[b * a.bias_stride[0] + at * a.bias_stride[1]];
+  }
+  {
     const int chunk = threadIdx.x % 8;
-    const bool real = chunk * 8 < source_channels;
+    const bool real = chunk * 8 < static_cast<int>(a.source_channels);
     const T* const from = static_cast<const T*>(a.weight) + b * a.weight_stride[0] +
                           static_cast<int64_t>(first_channel) * kTaps * a.weight_stride[1] +
                           (real ? chunk * 8 : 0);
+#pragma unroll
     for (int i = threadIdx.x / 8; i < kTaps * kGroup; i += kThreads / 8) {
       const int row = i % kTaps * kGroup + row_of(i / kTaps);
       copy_async<16>(weights + row * kRowWords + (chunk ^ row % 8) * 4,
                      from + i * a.weight_stride[1], real);
     }
-    for (int i = threadIdx.x; i < kTaps * kGroup; i += kThreads) {
-      const int tap = i % kTaps;
-      const int row = tap % 3 * kGroup + row_of(i / kTaps);
-      const T* const bias = static_cast<const T*>(a.bias);
-      const int64_t at = static_cast<int64_t>(first_channel) * kTaps + i;
-      const T pair[2] = {
-          a.bias == nullptr ? from_sum<T>(0.f) : bias[b * a.bias_stride[0] + at * a.bias_stride[1]],
-          from_sum<T>(0.f)};
-      for (int word = 0; word < 8; ++word) {
-        biases[row * kRowWords + ((tap / 3 * 2 + word / 4) ^ row % 8) * 4 + word % 4] =
-            word == 0 ? *reinterpret_cast<const unsigned*>(pair) : 0u;
-      }
+  }
+  if constexpr (kChannelsLast) ask_for_first();
+  if (of_bias < kTaps * kGroup) {
+    const int tap = of_bias % kTaps;
+    const int row = tap % 3 * kGroup + row_of(of_bias / kTaps);
+    for (int word = 0; word < 8; ++word) {
+      biases[row * kRowWords + ((tap / 3 * 2 + word / 4) ^ row % 8) * 4 + word % 4] =
+          word == 0 ? *reinterpret_cast<const unsigned*>(bias) : 0u;
     }
-  };
-
-  struct {
-    int across, down, n;
-  } next{static_cast<int>(blockIdx.x) % geometry.tiles_across,
-         static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
-         static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
-  const auto copy_tile = [&](unsigned* tile) {
-    if constexpr (!kChannelsLast) {  // 16 threads a channel, 4 pieces of 8 columns a row
-      const int channel = static_cast<int>(threadIdx.x) / 16;
-      const int piece = static_cast<int>(threadIdx.x) % 4;
-      const int column = next.across * kTile - 8 + piece * 8;
-      const bool column_inside = static_cast<unsigned>(column) < static_cast<unsigned>(width);
-      const T* const plane = static_cast<const T*>(a.x) + next.n * a.x_stride[0] +
-                             static_cast<int64_t>(first_channel + channel) * geometry.x_c + column;
-      for (int r = static_cast<int>(threadIdx.x) / 4 % 4; r < rows; r += 4) {
-        const int row = next.down * kTile - dilation + r;
-        copy_async<16>(planes + channel * plane_words(rows) + r * 16 + piece * 4,
-                       plane + static_cast<int64_t>(row) * geometry.x_h,
-                       column_inside && static_cast<unsigned>(row) < static_cast<unsigned>(height));
-      }
-      return;
-    }
-    // 64 threads a row: half of a pixel's channels each
-    const int c = static_cast<int>(threadIdx.x) / 2 % 32;
-    const int chunk = static_cast<int>(threadIdx.x) % 2;
-    const int r = static_cast<int>(threadIdx.x) / 64;
-    if (c >= columns) return;
-    const int column = next.across * kTile - dilation + c;
-    const bool column_inside = static_cast<unsigned>(column) < static_cast<unsigned>(width);
-    int row = next.down * kTile - dilation + r;
-    const int end = next.down * kTile - dilation + rows;
-    const T* from = static_cast<const T*>(a.x) + next.n * a.x_stride[0] + first_channel +
-                    static_cast<int64_t>(row) * geometry.x_h + column * geometry.x_w + chunk * 8;
-    unsigned* to = tile + (r * columns + c) * kPixelWords + chunk * 4;
-#pragma unroll 4
-    for (; row < end; row += 4) {  // not read where it lies outside
-      copy_async<16>(to, from,
-                     column_inside && static_cast<unsigned>(row) < static_cast<unsigned>(height));
-      from += int64_t{4} * geometry.x_h;
-      to += 4 * columns * kPixelWords;
-    }
-  };
-  [[maybe_unused]] const auto turn_planes = [&] {
-    for (int job = warp; job < 2 * rows; job += kThreads / 32) {
-      const int r = job / 2;
-      const int octet = job % 2 * 2;  // of columns, and the one after it
-      unsigned four[4];               // channels 0 to 7 and 8 to 15 of each
-      load_matrices<true>(four, planes + (lane / 8 % 2 * 8 + lane % 8) * plane_words(rows) +
-                                    r * 16 + (octet + lane / 16) * 4);
-#pragma unroll
-      for (int q = 0; q < 4; ++q) {
-        const int column = (octet + q / 2) * 8 + g - 8 + dilation;
-        if (column >= 0 && column < columns) {
-          tiles[(r * columns + column) * kPixelWords + q % 2 * 4 + quad] = four[q];
-        }
-      }
-    }
-  };
-  const auto copy_source = [&] {
-    if constexpr (!kChannelsLast) {  // a piece is 8 pixels of a channel
-      const int half = lane % 2;
-      const int row = next.down * kTile + warp * 2;
-      const int column = next.across * kTile + half * 8;
-      const T* const y = static_cast<const T*>(a.y) + next.n * a.y_stride[0] +
-                         (a.groups == 1 ? 0 : b * a.y_stride[1]) +
-                         static_cast<int64_t>(row) * geometry.y_h + column +
-                         static_cast<int64_t>(lane / 2) * geometry.y_c;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int channel = lane / 2 + i % 4 * 16;
-        copy_async<16>(stage + ((i / 4 * 2 + half) * 64 + channel) * 4,
-                       y + i / 4 * geometry.y_h + static_cast<int64_t>(i % 4 * 16) * geometry.y_c,
-                       column < width && row + i / 4 < height && channel < source_channels);
-      }
-      return;
-    }
-    const int chunk = lane % 8;
-    const int row0 = next.down * kTile + warp * 2;
-    const int column = next.across * kTile + lane / 8;
-    const bool real = chunk * 8 < source_channels;
-    const T* from = static_cast<const T*>(a.y) + next.n * a.y_stride[0] +
-                    (a.groups == 1 ? 0 : b * a.y_stride[1]) +
-                    static_cast<int64_t>(row0) * geometry.y_h +
-                    static_cast<int64_t>(column) * geometry.y_w + chunk * 8;
-    const int64_t step = int64_t{4} * geometry.y_w;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i == 4) from += geometry.y_h - 4 * step;
-      const int pixel = lane / 8 + 4 * i;
-      copy_async<16>(stage + pixel * kRowWords + (chunk ^ pixel % 8) * 4, from,
-                     real && row0 + i / 4 < height && column + i % 4 * 4 < width);
-      from += step;
-    }
-  };
-
-  if (blockIdx.x >= geometry.tiles) return;
-  copy_weights();
-  copy_tile(tiles);
-  copy_source();
+  }
   wait_for_copies();
-  publish_operands();  // the loop's first barrier follows
+  publish_operands();
+  __syncthreads();
   const uint64_t weight_operand = operand(weights, 1024);
   const uint64_t bias_operand = operand(biases, 1024);
-  const T one_pair[2] = {from_sum<T>(1.f), from_sum<T>(0.f)};
-  const unsigned one = quad == 0 ? *reinterpret_cast<const unsigned*>(one_pair) : 0u;
-  const unsigned ones[4] = {one, one, 0u, 0u};  // 1 at the first of the 16 of k
+  int turn = static_cast<int>(blockIdx.x % static_cast<unsigned>(a.branches));  // to copy x
+  unsigned round = 0;
+  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x, ++round) {
+    const bool more = job + gridDim.x < geometry.tiles;
+    if (!more) let_next_launch_begin();
 
-  int buffer = 0;
-  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x, buffer ^= 1) {
-    const auto place = next;
-    wait_for_copies();
-    __syncthreads();  // this tile's x and y are here; nobody uses the one before any more
+    // From the thread's number anew, here and below: it takes fewer registers than what follows.
+    const int warp = static_cast<int>(computed_here(threadIdx.x) / 32);
+    const int lane = static_cast<int>(computed_here(threadIdx.x) % 32);
+    const T one_pair[2] = {from_sum<T>(1.f), from_sum<T>(0.f)};
+    const unsigned one = lane % 4 == 0 ? *reinterpret_cast<const unsigned*>(one_pair) : 0u;
+    const unsigned ones[4] = {one, one, 0u, 0u};  // 1 at the first of the 16 of k
 
-    // y of the warp's two rows of pixels: rows g and g + 8 of a product, 4 times 16 channels.
+    // y of the warp's pixels: rows lane / 4 and 8 more of a product, 4 times 16 channels.
+    wait(y_here + warp, round & 1);
     unsigned source[2][4][4];
+    unsigned read = 0;
+    const unsigned* const stage = stages + warp * kStageWords;
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -229,26 +282,15 @@ __global__ void __launch_bounds__(kThreads, 2)
         } else {
           const int octet = m * 2 + lane / 8 % 2;
           const int channel = 16 * s + lane / 16 * 8 + lane % 8;
-          load_matrices<true>(source[m][s], stage + (octet * 64 + channel) * 4);
+          load_matrices<true>(source[m][s],
+                              stage + channel * (kWarpPixels / 2) + (octet ^ channel / 2 % 4) * 4);
         }
+        read |= source[m][s][0];
       }
     }
-    __syncwarp();
-    if constexpr (!kChannelsLast) {
-      turn_planes();
-      __syncthreads();
-    }
-    next.across += geometry.across_step;
-    next.down += geometry.down_step;
-    next.n += geometry.batch_step;
-    if (next.across >= geometry.tiles_across) next.across -= geometry.tiles_across, ++next.down;
-    if (next.down >= geometry.tiles_down) next.down -= geometry.tiles_down, ++next.n;
-    if (job + gridDim.x < geometry.tiles) {
-      copy_tile(tiles + (buffer ^ 1) * geometry.tile_words);
-      copy_source();
-    }
+    if (more && lane == 0) ask_for_y(place.next(geometry), warp, read);
 
-    // Batch 3*m + i: kernel row i of pixel row m.
+    // Batch 3*m + i: kernel row i of pixels 16*m on.
     float taps[2][24];
     const auto start = [&](int batch) {
       const int m = batch / 3;
@@ -261,123 +303,243 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
       commit_products();
     };
-    const unsigned* const pixels = tiles + (kChannelsLast ? buffer * geometry.tile_words : 0) +
-                                   (warp * 2 * columns + g) * kPixelWords + 2 * quad;
-    const int row0 = place.down * kTile + warp * 2;
-    const int column0 = place.across * kTile + g;
-    const int channel0 = a.output_channel + b * a.channels + first_channel + 4 * quad;
-    T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
-                   static_cast<int64_t>(channel0) * geometry.out_c +
-                   static_cast<int64_t>(row0) * geometry.out_h +
-                   static_cast<int64_t>(column0) * geometry.out_w;
-    // Writes four channels of a pixel, two to a word. NCHW: threads of neighbouring columns
-    // exchange halves first; the even one writes both columns of the first channel, the odd one of
-    // the second.
-    const auto put = [&](T* to, bool inside, unsigned first, unsigned second) {
-      if constexpr (kChannelsLast) {
-        if (inside) {
-          reinterpret_cast<unsigned*>(to)[0] = first;
-          reinterpret_cast<unsigned*>(to)[1] = second;
-        }
-      } else {
-        const unsigned other_first = __shfl_xor_sync(0xffffffffu, first, 4);
-        const unsigned other_second = __shfl_xor_sync(0xffffffffu, second, 4);
-        const unsigned selector = g % 2 == 0 ? 0x5410u : 0x3276u;
-        if (inside) {
-          T* const at = to + g % 2 * (static_cast<int64_t>(geometry.out_c) - 1);
-          *reinterpret_cast<unsigned*>(at) = __byte_perm(first, other_first, selector);
-          *reinterpret_cast<unsigned*>(at + int64_t{2} * geometry.out_c) =
-              __byte_perm(second, other_second, selector);
-        }
-      }
-    };
-    const auto pair_of = [](float low, float high) {
-      const T pair[2] = {from_sum<T>(low), from_sum<T>(high)};
-      return *reinterpret_cast<const unsigned*>(pair);
-    };
-    float sum[2][4];
     __syncwarp();
     start(0);
-#pragma unroll
-    for (int batch = 0; batch < 6; ++batch) {
-      const int m = batch / 3;
-      const int i = batch % 3;
-      if (batch < 5) {
-        start(batch + 1);
-        wait_for_products<1>();
-      } else {
-        wait_for_products<0>();
+    __syncthreads();  // nobody uses the tile before any more
+    if constexpr (kChannelsLast) {
+      if (more && threadIdx.x == 0) {
+        ask_for_x(place.next(geometry), static_cast<int>(round & 1) ^ 1);
       }
-      float(&tap)[24] = taps[batch % 2];
-      hold(tap);
-      if (i == 0) {
-#pragma unroll
-        for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] = 0;
+      wait(x_here + (round & 1), round >> 1 & 1);
+    } else {
+      wait(x_here, round & 1);
+      // All branches have x at hand, and take turns to copy it in front of the results.
+      if (threadIdx.x == 0 && a.concat_input && turn == b) {
+        store_box(&maps.out, second + dilation * (kGroup * Tile::kColumns / 2),
+                  place.across * Tile::kColumns, first_channel, place.down * Tile::kRows, place.n);
       }
+      turn_planes();
+      __syncthreads();
+      if (more && threadIdx.x == 0) {
+        wait_for_stores_to_read();
+        ask_for_x(place.next(geometry), 0);
+      }
+    }
+    __syncwarp();
+
+    const int next_product = kChannelsLast ? columns : 16;  // its pixels lie below, or beside
+    const unsigned* const pixels = (kChannelsLast && (round & 1) != 0 ? second : tiles) +
+                                   (warp * Tile::kWarpRows * columns + lane / 4 +
+                                    (kChannelsLast ? 0 : Tile::kMargin - dilation)) *
+                                       kPixelWords +
+                                   lane % 4 * 2;
+    const auto compute = [&](auto batches) {
+      constexpr int kBatches = decltype(batches)::value;
+      float sum[2][4];
 #pragma unroll
-      for (int j = 0; j < 3; ++j) {
-#pragma unroll
-        for (int p = 0; p < 2; ++p) {
-          const uint2 bits = *reinterpret_cast<const uint2*>(
-              pixels + ((m + i * dilation) * columns + j * dilation + 8 * p) * kPixelWords);
-          const float2 low = load_pair(&bits.x, T());
-          const float2 high = load_pair(&bits.y, T());
-          sum[p][0] = fmaf(tap[8 * j + 2 * p], low.x, sum[p][0]);
-          sum[p][1] = fmaf(tap[8 * j + 2 * p + 1], low.y, sum[p][1]);
-          sum[p][2] = fmaf(tap[8 * j + 4 + 2 * p], high.x, sum[p][2]);
-          sum[p][3] = fmaf(tap[8 * j + 4 + 2 * p + 1], high.y, sum[p][3]);
+      for (int batch = 0; batch < kBatches; ++batch) {
+        const int m = batch / 3;
+        const int i = batch % 3;
+        if (batch < kBatches - 1) {
+          start(batch + 1);
+          wait_for_products<1>();
+        } else {
+          wait_for_products<0>();
         }
-      }
-      if (i == 2 && row0 + m < height) {
+        float(&tap)[24] = taps[batch % 2];
+        hold(tap);
+        if (i == 0) {
 #pragma unroll
-        for (int p = 0; p < 2; ++p) {
-          const bool inside = column0 + 8 * p < width;
-          T* const to = out + m * geometry.out_h + 8 * p * geometry.out_w;
-          put(to, inside, pair_of(sum[p][0], sum[p][1]), pair_of(sum[p][2], sum[p][3]));
-          if (a.concat_input && b == 0) {  // x in front of the results
+          for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] = 0;
+        }
+#pragma unroll
+        for (int j = 0; j < 3; ++j) {
+#pragma unroll
+          for (int p = 0; p < 2; ++p) {
             const uint2 bits = *reinterpret_cast<const uint2*>(
-                pixels + ((m + dilation) * columns + dilation + 8 * p) * kPixelWords);
-            put(to - a.output_channel * geometry.out_c, inside, bits.x, bits.y);
+                pixels +
+                (i * dilation * columns + j * dilation + m * next_product + 8 * p) * kPixelWords);
+            const float2 low = load_pair(&bits.x, T());
+            const float2 high = load_pair(&bits.y, T());
+            sum[p][0] = fmaf(tap[8 * j + 2 * p], low.x, sum[p][0]);
+            sum[p][1] = fmaf(tap[8 * j + 2 * p + 1], low.y, sum[p][1]);
+            sum[p][2] = fmaf(tap[8 * j + 4 + 2 * p], high.x, sum[p][2]);
+            sum[p][3] = fmaf(tap[8 * j + 4 + 2 * p + 1], high.y, sum[p][3]);
           }
+        }
+        if (i != 2) continue;
+
+        const int me = static_cast<int>(computed_here(threadIdx.x) % kThreads);
+        const int g = me / 4 % 8;
+        const int row =
+            place.down * Tile::kRows + me / 32 * Tile::kWarpRows + (kChannelsLast ? m : 0);
+        const int column = place.across * Tile::kColumns + (kChannelsLast ? 0 : 16 * m);
+        // A thread has [pixel g or g + 8][four channels, two to a word].
+        const auto put = [&](int channel, const unsigned(&words)[2][2]) {
+          T* const out = static_cast<T*>(a.out) + place.n * a.out_stride[0] +
+                         static_cast<int64_t>(row) * geometry.out_h;
+          if constexpr (kChannelsLast) {
+#pragma unroll
+            for (int p = 0; p < 2; ++p) {
+              if (row >= height || column + g + 8 * p >= width) continue;
+              *reinterpret_cast<uint2*>(out + channel + me % 4 * 4 +
+                                        static_cast<int64_t>(column + g + 8 * p) * geometry.out_w) =
+                  make_uint2(words[p][0], words[p][1]);
+            }
+          } else {
+            // Four neighbouring columns of a channel: halves with the thread of the next column, of
+            // which the even one gets the first channel; then a word with that of the pair of
+            // columns beside it, of which the first gets the first 8 pixels.
+            const bool odd = g % 2 != 0;
+            const bool right = g / 2 % 2 != 0;
+            T* const to = out + static_cast<int64_t>(channel + me % 4 * 2 + odd) * geometry.out_c +
+                          column + 8 * right + g / 4 * 4;
+            unsigned pair[2][2];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const unsigned other = __shfl_xor_sync(0xffffffffu, words[e / 2][e % 2], 4);
+              pair[e / 2][e % 2] = __byte_perm(words[e / 2][e % 2], other, odd ? 0x3276u : 0x5410u);
+            }
+            uint2 four[2];
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+              const unsigned other =
+                  __shfl_xor_sync(0xffffffffu, right ? pair[0][c] : pair[1][c], 8);
+              four[c] = right ? make_uint2(other, pair[1][c]) : make_uint2(pair[0][c], other);
+            }
+            if (row < height && column + 8 * right < width) {
+              *reinterpret_cast<uint2*>(to) = four[0];
+              *reinterpret_cast<uint2*>(to + int64_t{8} * geometry.out_c) = four[1];
+            }
+          }
+        };
+        const auto pair_of = [](float low, float high) {
+          const T pair[2] = {from_sum<T>(low), from_sum<T>(high)};
+          return *reinterpret_cast<const unsigned*>(pair);
+        };
+        put(a.output_channel + b * a.channels + first_channel,
+            {{pair_of(sum[0][0], sum[0][1]), pair_of(sum[0][2], sum[0][3])},
+             {pair_of(sum[1][0], sum[1][1]), pair_of(sum[1][2], sum[1][3])}});
+        if (kChannelsLast && a.concat_input && turn == b) {
+          const unsigned* const center =
+              pixels + (dilation * columns + dilation + m * next_product) * kPixelWords;
+          const auto first = *reinterpret_cast<const uint2*>(center);
+          const auto eighth = *reinterpret_cast<const uint2*>(center + 8 * kPixelWords);
+          put(first_channel, {{first.x, first.y}, {eighth.x, eighth.y}});
         }
         __syncwarp();  // products take whole warps
       }
+    };
+    // Of a plane's last columns 16 or less may be left.
+    if (kChannelsLast || place.across * Tile::kColumns + 16 < width) {
+      compute(std::integral_constant<int, 6>());
+    } else {
+      compute(std::integral_constant<int, 3>());
+    }
+    place = place.next(geometry);
+    turn += geometry.turn_step;
+    if (turn >= a.branches) turn -= static_cast<int>(a.branches);
+  }
+  if (!kChannelsLast && threadIdx.x == 0) wait_for_stores();
+}
+
+/// Which reaches x's boxes have, and which of them each branch takes: the smallest that will do.
+void choose_boxes(const GeneratedFilterArguments& a, Geometry* geometry) {
+  int sorted[kMaxBranches];
+  std::copy_n(a.dilation, a.branches, sorted);
+  std::sort(sorted, sorted + a.branches);
+  const auto distinct = static_cast<int>(std::unique(sorted, sorted + a.branches) - sorted);
+  const int boxes = std::min(distinct, kBoxes);
+  for (int i = 0; i < boxes; ++i) geometry->reach[i] = sorted[(i + 1) * distinct / boxes - 1];
+  for (int b = 0; b < a.branches; ++b) {
+    const int* const box =
+        std::lower_bound(geometry->reach, geometry->reach + boxes, a.dilation[b]);
+    geometry->box[b] = static_cast<unsigned char>(box - geometry->reach);
+  }
+  for (int i = boxes; i < kBoxes; ++i) geometry->reach[i] = geometry->reach[boxes - 1];
+}
+
+template <bool kChannelsLast>
+bool encode_maps(const GeneratedFilterArguments& a, const Geometry& geometry, Maps* maps) {
+  using Tile = Tiling<kChannelsLast>;
+  // A dimension of one element is stepped over by nobody, but its stride is looked at.
+  const auto step = [](int64_t size, int64_t stride) { return size == 1 ? int64_t{8} : stride; };
+  const auto of_x = [&](int i) {
+    const int64_t size[] = {a.batch, a.channels, a.height, a.width};
+    return step(size[i], a.x_stride[i]);
+  };
+  const auto of_y = [&](int i) {
+    const int64_t size[] = {a.batch, a.groups, a.source_channels, a.height, a.width};
+    return step(size[i], a.y_stride[i]);
+  };
+  bool encoded;
+  if constexpr (kChannelsLast) {
+    encoded = encode_tensor_map<5>(
+        &maps->y, a.type, a.y, {a.source_channels, a.width, a.height, a.groups, a.batch},
+        {of_y(4), of_y(3), of_y(1), of_y(0)}, {kSource, Tile::kColumns, Tile::kWarpRows, 1, 1},
+        short_rows(CU_TENSOR_MAP_SWIZZLE_128B));
+  } else {
+    encoded = encode_tensor_map<5>(
+        &maps->y, a.type, a.y, {a.width, a.source_channels, a.height, a.groups, a.batch},
+        {of_y(2), of_y(3), of_y(1), of_y(0)}, {Tile::kColumns, kSource, Tile::kWarpRows, 1, 1},
+        short_rows(CU_TENSOR_MAP_SWIZZLE_64B));
+  }
+  for (int i = 0; i < kBoxes && encoded; ++i) {
+    const int columns = Tile::columns(geometry.reach[i]);
+    const int rows = Tile::rows(geometry.reach[i]);
+    if constexpr (kChannelsLast) {
+      encoded =
+          encode_tensor_map<4>(&maps->x[i], a.type, a.x, {a.channels, a.width, a.height, a.batch},
+                               {of_x(3), of_x(2), of_x(0)}, {kGroup, columns, rows, 1},
+                               short_rows(CU_TENSOR_MAP_SWIZZLE_NONE));
+    } else {
+      const auto encode_x = [&](CUtensorMap* map, int width, CUtensorMapSwizzle swizzle) {
+        return encode_tensor_map<4>(map, a.type, a.x, {a.width, a.channels, a.height, a.batch},
+                                    {of_x(1), of_x(2), of_x(0)}, {width, kGroup, rows, 1},
+                                    short_rows(swizzle));
+      };
+      encoded = encode_x(&maps->x[i], Tile::kColumns, CU_TENSOR_MAP_SWIZZLE_64B) &&
+                encode_x(&maps->margin[i], Tile::kMargin, CU_TENSOR_MAP_SWIZZLE_NONE);
     }
   }
-}
-
-int tile_words(const GeneratedFilterArguments& a) {
-  const int side = kTile + 2 * largest_dilation(a);
-  return side * side * kPixelWords;
-}
-
-int shared_bytes(const GeneratedFilterArguments& a) {
-  const int second = writes_channels_last(a)
-                         ? tile_words(a)
-                         : kGroup * plane_words(kTile + 2 * largest_dilation(a));
-  return 4 * (kMatrixWords + kBiasWords + kThreads / 32 * kStageWords + tile_words(a) + second);
+  if constexpr (!kChannelsLast) {
+    encoded =
+        encoded && encode_tensor_map<4>(&maps->out, a.type, a.out,
+                                        {a.width, a.output_channel + a.channels, a.height, a.batch},
+                                        {a.out_stride[1], a.out_stride[2], a.out_stride[0]},
+                                        {Tile::kColumns, kGroup, Tile::kRows, 1},
+                                        short_rows(CU_TENSOR_MAP_SWIZZLE_64B));
+  }
+  return encoded;
 }
 
 template <typename T, bool kChannelsLast>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
+  using Tile = Tiling<kChannelsLast>;
   const auto kernel = generated_filter_wgmma<T, kChannelsLast>;
-  const int bytes = shared_bytes(a);
+  Geometry geometry{};
+  Maps maps{};
+  choose_boxes(a, &geometry);
+  // The copy engine may not take strides that others do.
+  if (!encode_maps<kChannelsLast>(a, geometry, &maps))
+    return launch_generated_filter_mma(a, stream);
+  const int reach = largest_dilation(a);
+  geometry.tile_words = Tile::tile_words(reach);
+  const int bytes =
+      4 * (kMatrixWords + kBiasWords + kWarps * kStageWords + 2 * geometry.tile_words) +
+      kBarrierBytes;
   DeviceFacts device;
   cudaError_t error = ask(&device);
   if (error == cudaSuccess) {
     error = allow_shared_memory(kernel, bytes);
   }
   if (error != cudaSuccess) return error;
-  Geometry geometry{};
-  geometry.tiles_down = static_cast<int>((a.height + kTile - 1) / kTile);
-  geometry.tiles_across = static_cast<int>((a.width + kTile - 1) / kTile);
+  geometry.tiles_down = static_cast<int>((a.height + Tile::kRows - 1) / Tile::kRows);
+  geometry.tiles_across = static_cast<int>((a.width + Tile::kColumns - 1) / Tile::kColumns);
   geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
   geometry.groups = static_cast<int>(a.channels / kGroup);
-  geometry.tile_words = tile_words(a);
+  geometry.zeros = 0x4444;
   const auto narrow = [](int64_t stride) { return static_cast<int>(stride); };
-  geometry.x_c = narrow(a.x_stride[1]), geometry.x_h = narrow(a.x_stride[2]);
-  geometry.x_w = narrow(a.x_stride[3]), geometry.y_c = narrow(a.y_stride[2]);
-  geometry.y_h = narrow(a.y_stride[3]), geometry.y_w = narrow(a.y_stride[4]);
   geometry.out_c = narrow(a.out_stride[1]), geometry.out_h = narrow(a.out_stride[2]);
   geometry.out_w = narrow(a.out_stride[3]);
   // As many blocks as the multiprocessors hold at once.
@@ -388,9 +550,15 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   geometry.across_step = static_cast<int>(across % geometry.tiles_across);
   geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
   geometry.batch_step = static_cast<int>(across / geometry.tiles_across / geometry.tiles_down);
-  kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(branches_and_groups)),
-           kThreads, bytes, stream>>>(a, geometry);
-  return cudaGetLastError();
+  geometry.turn_step = static_cast<int>(across % a.branches);
+  return launch_early(
+      kernel, dim3(static_cast<unsigned>(across), static_cast<unsigned>(branches_and_groups)),
+      kThreads, static_cast<size_t>(bytes), stream, a, geometry, maps);
+}
+
+template <typename T>
+cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
+  return writes_channels_last(a) ? launch<T, true>(a, stream) : launch<T, false>(a, stream);
 }
 
 }  // namespace
@@ -401,23 +569,21 @@ bool can_run_generated_filter_wgmma(const GeneratedFilterArguments& a, std::stri
     return false;
   };
   if (!can_run_generated_filter_mma(a, why) || !can_stage_generated_filter(a, why)) return false;
-  if (!writes_channels_last(a) &&
-      (a.out_stride[3] != 1 || a.out_stride[0] % 2 != 0 || a.out_stride[1] % 2 != 0 ||
-       a.out_stride[2] % 2 != 0 || reinterpret_cast<uintptr_t>(a.out) % 4 != 0)) {
-    return no("result cannot be written two columns at a time");
+  const int unit = writes_channels_last(a) ? 1 : 3;
+  for (int i = 0; i < 4; ++i) {
+    if (i == unit ? a.out_stride[i] != 1 : a.out_stride[i] % 8 != 0) {
+      return no("strides of the result are no multiples of 8");
+    }
   }
+  if (!aligned(a.out)) return no("result is not 16-byte aligned");
   if (largest_dilation(a) > kMostDilation) return no("dilation above 8");
   if (!current_device().is_hopper()) return no("compute capability other than 9.0");
+  if (tensor_map_encoder() == nullptr) return no("a driver without tensor maps");
   return true;
 }
 
 cudaError_t launch_generated_filter_wgmma(const GeneratedFilterArguments& a, cudaStream_t stream) {
-  if (writes_channels_last(a)) {
-    return a.type == Type::kHalf ? launch<__half, true>(a, stream)
-                                 : launch<__nv_bfloat16, true>(a, stream);
-  }
-  return a.type == Type::kHalf ? launch<__half, false>(a, stream)
-                               : launch<__nv_bfloat16, false>(a, stream);
+  return a.type == Type::kHalf ? launch<__half>(a, stream) : launch<__nv_bfloat16>(a, stream);
 }
 
 }  // namespace hdfnet::ops::cuda

@@ -89,6 +89,11 @@ struct Ring {
   }
 };
 
+/// Brings a tensor map to where the copy engine looks for it.
+__device__ __forceinline__ void prefetch_map(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /// Copies a box of a tensor of four dimensions to shared memory; what lies outside becomes zero.
 __device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* barrier, int c0,
                                          int c1, int c2, int c3) {
@@ -96,6 +101,16 @@ __device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* ba
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
       "{%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+/// The same of a tensor of five dimensions.
+__device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* barrier, int c0,
+                                         int c1, int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%3, %4, %5, %6, %7}], [%2];" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
 
@@ -107,6 +122,24 @@ __device__ __forceinline__ void copy_box(void* to, const void* map, uint64_t* ba
       "{%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
+}
+
+/// Copies a box from shared memory to a tensor of four dimensions, except for what lies outside.
+__device__ __forceinline__ void store_box(const void* map, const void* from, int c0, int c1, int c2,
+                                          int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];\n"
+      " cp.async.bulk.commit_group;" ::"l"(map),
+      "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+/// Waits until this thread's store_box have read shared memory; until they have written.
+__device__ __forceinline__ void wait_for_stores_to_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /// Copies a run of bytes to shared memory; `to`, `from` and `bytes` are multiples of 16.

@@ -1,12 +1,17 @@
 #pragma once
 
-// What the kernels of exact float32 share.
+// What kernels share whose threads keep many sums.
 
 namespace hdfnet::ops::cuda {
 
 /// The same value; what is computed from it stays behind, in place of taking registers from the
 /// sums.
 __device__ __forceinline__ int computed_here(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+__device__ __forceinline__ unsigned computed_here(unsigned value) {
   asm volatile("" : "+r"(value));
   return value;
 }

@@ -37,11 +37,23 @@ inline const char* why_not_by_tensor_maps(int64_t tiles) {
   return tensor_map_encoder() == nullptr ? "a driver without tensor maps" : nullptr;
 }
 
-/// A tensor of two-byte elements, innermost dimension first; strides in elements, of all but that
-/// one.
+/// How boxes lie in shared memory, and how much of the tensor comes to the L2 at a time.
+struct TensorMapForm {
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+  CUtensorMapL2promotion fetched = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+};
+
+/// For boxes whose rows are up to 128 bytes: of 256 at a time much came for nothing.
+inline TensorMapForm short_rows(CUtensorMapSwizzle swizzle) {
+  return {swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
+}
+
+/// A tensor of two-byte elements or floats, innermost dimension first; strides in elements, of all
+/// but that one.
 template <int kRank>
 bool encode_tensor_map(CUtensorMap* map, Type type, const void* data, const int64_t (&sizes)[kRank],
-                       const int64_t (&strides)[kRank - 1], const int (&box)[kRank]) {
+                       const int64_t (&strides)[kRank - 1], const int (&box)[kRank],
+                       TensorMapForm form = {}) {
   cuuint64_t extent[kRank];
   cuuint64_t bytes[kRank - 1];
   cuuint32_t box_extent[kRank];
@@ -50,14 +62,14 @@ bool encode_tensor_map(CUtensorMap* map, Type type, const void* data, const int6
     extent[i] = static_cast<cuuint64_t>(sizes[i]);
     box_extent[i] = static_cast<cuuint32_t>(box[i]);
     steps[i] = 1;
-    if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1] * 2);
+    if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1] * size_of(type));
   }
   return tensor_map_encoder()(map,
-                              type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                              type == Type::kFloat  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                              : type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                               kRank, const_cast<void*>(data), extent, bytes, box_extent, steps,
-                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              CU_TENSOR_MAP_INTERLEAVE_NONE, form.swizzle, form.fetched,
                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
