@@ -41,11 +41,14 @@ bool can_run_generated_filter_wgmma(const GeneratedFilterArguments& arguments, s
 cudaError_t launch_generated_filter_wgmma(const GeneratedFilterArguments& arguments,
                                           cudaStream_t stream);
 
-/// The same for TF32, K 3, everything channels_last and aligned to 16 bytes, dilations up to 8.
+/// The same for TF32, K 3, everything in one format and aligned to 16 bytes, dilations up to 8.
 bool can_run_generated_filter_wgmma_tf32(const GeneratedFilterArguments& arguments,
                                          std::string* why);
 cudaError_t launch_generated_filter_wgmma_tf32(const GeneratedFilterArguments& arguments,
                                                cudaStream_t stream);
+/// What that launches for NCHW.
+cudaError_t launch_generated_filter_wgmma_tf32_planes(const GeneratedFilterArguments& arguments,
+                                                      cudaStream_t stream);
 
 /// Tensor cores: fp16, bf16 and, where TF32 is allowed, float; C a multiple of 16, Cy <= 64 of 8.
 bool can_run_generated_filter_mma(const GeneratedFilterArguments& arguments, std::string* why);

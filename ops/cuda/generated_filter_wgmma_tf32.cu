@@ -16,6 +16,8 @@
 #include "cuda/generated_filter_operands.cuh"
 #include "cuda/hopper.cuh"
 #include "cuda/shared_limit.h"
+#include "cuda/tensor_map.h"
+#include "cuda/tf32_parts.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -98,17 +100,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       const int tap = i % kTaps;
       const int row = tap % 3 * kGroup + row_of(i / kTaps);
       unsigned* const parts = biases + row * kRowWords + (tap / 3 * 2 ^ row % 8) * 4;
-      if (!isfinite(bias)) {
-        parts[0] = isnan(bias) ? 0x7fffe000u : __float_as_uint(bias);
-        continue;
-      }
-      constexpr unsigned kHeld = 0xffffe000u;  // of a float's bits, by TF32
-      const float high = __uint_as_float(__float_as_uint(bias) & kHeld);
-      const float rest = bias - high;
-      const float middle = __uint_as_float(__float_as_uint(rest) & kHeld);
-      parts[0] = __float_as_uint(high);
-      parts[1] = __float_as_uint(middle);
-      parts[2] = __float_as_uint(rest - middle);
+      split_for_tf32(bias, parts);
     }
   };
 
@@ -275,12 +267,13 @@ bool can_run_generated_filter_wgmma_tf32(const GeneratedFilterArguments& a, std:
   if (!can_run_generated_filter_mma(a, why)) return false;
   if (a.type != Type::kFloat) return no("not float");
   if (a.kernel_size != 3) return no("kernel size other than 3");
-  if (!writes_channels_last(a) || a.x_stride[1] != 1 || a.y_stride[2] != 1) {
-    return no("x, y or the result is not channels_last");
+  const int unit = writes_channels_last(a) ? 1 : 3;  // the axis whose elements are neighbours
+  if (a.x_stride[unit] != 1 || a.y_stride[unit + 1] != 1 || a.out_stride[unit] != 1) {
+    return no("x or y is not in the result's format");
   }
   for (int i = 0; i < 5; ++i) {
-    if ((i < 4 && i != 1 && (a.x_stride[i] % 4 != 0 || a.out_stride[i] % 4 != 0)) ||
-        (i != 2 && a.y_stride[i] % 4 != 0)) {
+    if ((i < 4 && i != unit && (a.x_stride[i] % 4 != 0 || a.out_stride[i] % 4 != 0)) ||
+        (i != unit + 1 && a.y_stride[i] % 4 != 0)) {
       return no("strides of x, y or the result are no multiples of 4");
     }
   }
@@ -289,11 +282,13 @@ bool can_run_generated_filter_wgmma_tf32(const GeneratedFilterArguments& a, std:
   }
   if (largest_dilation(a) > kMostDilation) return no("dilation above 8");
   if (!current_device().is_hopper()) return no("compute capability other than 9.0");
+  if (unit == 3 && tensor_map_encoder() == nullptr) return no("a driver without tensor maps");
   return true;
 }
 
 cudaError_t launch_generated_filter_wgmma_tf32(const GeneratedFilterArguments& a,
                                                cudaStream_t stream) {
+  if (!writes_channels_last(a)) return launch_generated_filter_wgmma_tf32_planes(a, stream);
   const int bytes = shared_bytes(a);
   DeviceFacts device;
   cudaError_t error = ask(&device);

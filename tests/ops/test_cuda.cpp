@@ -950,24 +950,60 @@ struct GeneratedCall {
   ops::cuda::GeneratedFilterArguments arguments;
 };
 
+/// A call of the generated filter for kernels to be held to.
+struct GuardedCase {
+  int64_t batch, channels, source_channels, groups, height, width;
+  std::vector<int64_t> dilations;
+  bool concat_input, has_bias;
+  Layout x_layout, y_layout;
+  bool last;
+};
+
+/// A launch writes what it should, within `allowed` of the largest result, and nothing else. On
+/// compute capability 9.0 it takes every case.
+void expect_right(const std::vector<GuardedCase>& cases, at::ScalarType type,
+                  bool (*can_run)(const ops::cuda::GeneratedFilterArguments&, std::string*),
+                  cudaError_t (*launch)(const ops::cuda::GeneratedFilterArguments&, cudaStream_t),
+                  double allowed) {
+  const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const GuardedCase& c = cases[i];
+    SCOPED_TRACE(std::string(at::toString(type)) + ", case " + std::to_string(i));
+    const int64_t branches = static_cast<int64_t>(c.dilations.size());
+    std::optional<at::Tensor> bias;
+    if (c.has_bias) bias = at::randn({branches, c.channels * 9}, options);
+    const at::Tensor x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
+    const at::Tensor y =
+        random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
+            .unflatten(1, {c.groups, c.source_channels});
+    const at::Tensor weight = at::randn({branches, c.channels * 9, c.source_channels}, options) /
+                              std::sqrt(static_cast<double>(c.source_channels));
+    const GeneratedCall call(x, y, weight, bias, c.dilations, c.concat_input, c.last);
+    std::string why;
+    if (!can_run(call.arguments, &why)) {
+      ASSERT_FALSE(is_hopper()) << why;
+      continue;
+    }
+    ASSERT_EQ(launch(call.arguments, nullptr), cudaSuccess);
+    EXPECT_TRUE(call.guards_are_whole());
+    const at::Tensor exact =
+        ops::generated_dynamic_filter_reference(x, y, weight, bias, c.dilations, c.concat_input);
+    EXPECT_LT(error_of(call.out, exact).largest, allowed * exact.abs().max().item<double>());
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 // Exact float32: channels and sources that fill no group and no step, sources in parts, planes
 // below a tile and below the reach, more tiles than blocks (one and two of them at a time), both
 // formats of x and y beside both of the result, slices and other strides, x aligned and not.
 TEST_F(Cuda, TheSimtGeneratedFilterWritesItsOutputAndNothingElse) {
-  struct Case {
-    int64_t batch, channels, source_channels, groups, height, width;
-    std::vector<int64_t> dilations;
-    bool concat_input, has_bias;
-    Layout x_layout, y_layout;
-    bool last;
-  };
   constexpr auto kFirst = Layout::kContiguous;
   constexpr auto kLast = Layout::kChannelsLast;
-  std::vector<Case> cases;
+  std::vector<GuardedCase> cases;
   for (const bool last : {false, true}) {
     const Layout same = last ? kLast : kFirst;
     const Layout other = last ? kFirst : kLast;
-    for (const Case& c : std::vector<Case>{
+    for (const GuardedCase& c : std::vector<GuardedCase>{
              {1, 1, 1, 1, 1, 1, {1}, true, true, same, same, last},
              {2, 3, 7, 2, 5, 7, {1, 8}, false, false, same, same, last},
              {1, 16, 64, 3, 20, 20, {1, 3, 5}, false, true, same, same, last},
@@ -985,31 +1021,125 @@ TEST_F(Cuda, TheSimtGeneratedFilterWritesItsOutputAndNothingElse) {
       cases.push_back(c);
     }
   }
-  const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kFloat);
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Case& c = cases[i];
-    SCOPED_TRACE("case " + std::to_string(i));
-    const int64_t branches = static_cast<int64_t>(c.dilations.size());
-    std::optional<at::Tensor> bias;
-    if (c.has_bias) bias = at::randn({branches, c.channels * 9}, options);
-    const at::Tensor x = random_map({c.batch, c.channels, c.height, c.width}, options, c.x_layout);
-    const at::Tensor y =
-        random_map({c.batch, c.groups * c.source_channels, c.height, c.width}, options, c.y_layout)
-            .unflatten(1, {c.groups, c.source_channels});
-    const at::Tensor weight = at::randn({branches, c.channels * 9, c.source_channels}, options) /
-                              std::sqrt(static_cast<double>(c.source_channels));
-    const GeneratedCall call(x, y, weight, bias, c.dilations, c.concat_input, c.last);
-    std::string why;
-    if (!ops::cuda::can_run_generated_filter_simt(call.arguments, &why)) {
-      ASSERT_FALSE(is_hopper()) << why;
-      continue;
+  expect_right(cases, at::kFloat, &ops::cuda::can_run_generated_filter_simt,
+               &ops::cuda::launch_generated_filter_simt, 1e-5);
+}
+
+// On warpgroups: the last tiles of a row full, half full and less, planes below a tile and below
+// the reach, one block on a multiprocessor and two, more tiles than blocks, more dilations than
+// boxes, branches that take turns to copy x, sources that fill no operand, batches that are
+// expanded.
+TEST_F(Cuda, TheWarpgroupGeneratedFilterWritesItsOutputAndNothingElse) {
+  constexpr auto kFirst = Layout::kContiguous;
+  constexpr auto kLast = Layout::kChannelsLast;
+  constexpr auto kExpanded = Layout::kExpanded;
+  std::vector<GuardedCase> cases = {
+      {1, 16, 64, 1, 1, 2, {1}, true, true, kLast, kLast, true},
+      {2, 32, 40, 1, 19, 23, {1, 3, 5}, true, true, kLast, kLast, true},
+      {3, 16, 32, 1, 9, 32, {3, 5}, true, true, kExpanded, kFirst, false},
+      {3, 16, 32, 1, 9, 32, {3, 5}, false, true, kFirst, kExpanded, false},
+  };
+  for (const bool last : {false, true}) {
+    const Layout same = last ? kLast : kFirst;
+    for (const GuardedCase& c : std::vector<GuardedCase>{
+             {1, 16, 64, 1, 1, 8, {1}, true, true, same, same, last},
+             {2, 32, 40, 1, 19, 24, {1, 3, 5}, true, true, same, same, last},
+             {1, 64, 64, 1, 128, 128, {1, 3, 5}, true, false, same, same, last},
+             {3, 16, 16, 3, 40, 48, {1, 3, 8}, true, true, same, same, last},
+             {2, 16, 64, 1, 33, 40, {1, 2, 3, 4, 5, 6, 7, 8}, true, true, same, same, last},
+             {1, 16, 24, 2, 9, 56, {7, 2}, false, true, same, same, last},
+             {300, 16, 8, 1, 3, 8, {1, 2}, true, true, same, same, last},
+             {2, 16, 64, 3, 200, 136, {1, 3, 5}, true, true, same, same, last},
+             {5, 16, 64, 1, 72, 80, {4, 4}, true, false, same, same, last}}) {
+      cases.push_back(c);
     }
-    ASSERT_EQ(ops::cuda::launch_generated_filter_simt(call.arguments, nullptr), cudaSuccess);
-    EXPECT_TRUE(call.guards_are_whole());
-    const at::Tensor exact =
-        ops::generated_dynamic_filter_reference(x, y, weight, bias, c.dilations, c.concat_input);
-    EXPECT_LT(error_of(call.out, exact).largest, 1e-4);
-    if (HasFailure()) return;
+  }
+  // Half a unit in the last place of the largest result, and what float sums lose.
+  expect_right(cases, at::kHalf, &ops::cuda::can_run_generated_filter_wgmma,
+               &ops::cuda::launch_generated_filter_wgmma, 0x1p-11 * 1.01);
+  expect_right(cases, at::kBFloat16, &ops::cuda::can_run_generated_filter_wgmma,
+               &ops::cuda::launch_generated_filter_wgmma, 0x1p-8 * 1.01);
+  at::globalContext().setAllowTF32CuBLAS(true);
+  expect_right(cases, at::kFloat, &ops::cuda::can_run_generated_filter_wgmma_tf32,
+               &ops::cuda::launch_generated_filter_wgmma_tf32, 0x1p-10);
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+// What is not finite spreads as in the kernel for everything: near the edges of planes and tiles,
+// where boxes hold more than a tile needs and zeros from beyond, and into channels of y that fill
+// an operand up.
+TEST_F(Cuda, TheWarpgroupGeneratedFilterSpreadsWhatIsNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16, at::kFloat}) {
+    const bool tf32 = type == at::kFloat;
+    at::globalContext().setAllowTF32CuBLAS(tf32);
+    const auto can_run = tf32 ? &ops::cuda::can_run_generated_filter_wgmma_tf32
+                              : &ops::cuda::can_run_generated_filter_wgmma;
+    const auto launch = tf32 ? &ops::cuda::launch_generated_filter_wgmma_tf32
+                             : &ops::cuda::launch_generated_filter_wgmma;
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    for (const bool last : {false, true}) {
+      const Layout layout = last ? Layout::kChannelsLast : Layout::kContiguous;
+      for (const int64_t source_channels : {8, 40, 64}) {
+        SCOPED_TRACE(std::string(at::toString(type)) + " " + name(layout) + " Cy " +
+                     std::to_string(source_channels));
+        const at::Tensor x = random_map({2, 16, 21, 72}, options, layout);
+        const at::Tensor y = random_map({2, source_channels, 21, 72}, options, layout).unsqueeze(1);
+        const at::Tensor weight = at::randn({2, 16 * 9, source_channels}, options);
+        const at::Tensor bias = at::randn({2, 16 * 9}, options);
+        x[0][2][7][31] = std::nan("");
+        x[0][3][20][71] = kInfinity;
+        x[1][9][8][0] = -kInfinity;
+        y[0][0][3][0][0] = kInfinity;
+        y[1][0][source_channels - 1][20][71] = -kInfinity;
+        y[0][0][1][16][40] = std::nan("");
+        weight[1][4 * 9 + 8][source_channels - 1] = kInfinity;
+        bias[0][5 * 9 + 4] = -kInfinity;
+        bias[1][11 * 9] = std::nan("");
+        const GeneratedCall call(x, y, weight, bias, {1, 3}, true, last);
+        const GeneratedCall peer(x, y, weight, bias, {1, 3}, true, last);
+        std::string why;
+        if (!can_run(call.arguments, &why)) {
+          ASSERT_FALSE(is_hopper()) << why;
+          continue;
+        }
+        ASSERT_EQ(launch(call.arguments, nullptr), cudaSuccess);
+        ASSERT_EQ(ops::cuda::launch_generated_filter_scalar(peer.arguments, nullptr), cudaSuccess);
+        EXPECT_TRUE(at::equal(call.out.isnan(), peer.out.isnan()));
+        EXPECT_TRUE(at::equal(call.out.isinf(), peer.out.isinf()));
+        EXPECT_TRUE(call.out.isnan().any().item<bool>());
+        EXPECT_TRUE(call.out[0][16 + 5].isinf().any().item<bool>());
+      }
+    }
+  }
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
+// What the copy engine cannot write goes elsewhere.
+TEST_F(Cuda, TheWarpgroupGeneratedFilterSaysWhyNot) {
+  if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
+  for (const bool last : {false, true}) {
+    const auto reason = [last](auto change) {
+      const auto options = at::TensorOptions().device(at::kCUDA).dtype(at::kHalf);
+      const Layout layout = last ? Layout::kChannelsLast : Layout::kContiguous;
+      const at::Tensor x = random_map({2, 16, 24, 40}, options, layout);
+      const at::Tensor y = random_map({2, 32, 24, 40}, options, layout).unsqueeze(1);
+      const at::Tensor weight = at::randn({1, 16 * 9, 32}, options);
+      GeneratedCall call(x, y, weight, std::nullopt, {2}, true, last);
+      change(call.arguments);
+      std::string why;
+      return ops::cuda::can_run_generated_filter_wgmma(call.arguments, &why) ? "it can" : why;
+    };
+    using Arguments = ops::cuda::GeneratedFilterArguments;
+    EXPECT_EQ(reason([](Arguments&) {}), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.dilation[0] = 8; }), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.dilation[0] = 9; }), "dilation above 8");
+    EXPECT_EQ(reason([](Arguments& a) { a.out_stride[0] += 4; }),
+              "strides of the result are no multiples of 8");
+    EXPECT_EQ(reason([](Arguments& a) { a.out_stride[2] += 4; }),
+              "strides of the result are no multiples of 8");
+    EXPECT_EQ(reason([](Arguments& a) { a.out = static_cast<char*>(a.out) + 8; }),
+              "result is not 16-byte aligned");
   }
 }
 
