@@ -33,6 +33,7 @@
 #include "cuda/filter_words.cuh"
 #include "cuda/generated_gradient_arguments.h"
 #include "cuda/shared_limit.h"
+#include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
@@ -163,10 +164,9 @@ __device__ __forceinline__ unsigned times(unsigned a, unsigned b, __nv_bfloat16)
 template <typename Bits, typename T>
 __device__ __forceinline__ Bits load_grad(const T* image, int h, int w, int height, int width,
                                           int pixel_stride) {
-  const bool inside = static_cast<unsigned>(h) < static_cast<unsigned>(height) &&
-                      static_cast<unsigned>(w) < static_cast<unsigned>(width);
-  return inside ? __ldg(reinterpret_cast<const Bits*>(image + (h * width + w) * pixel_stride))
-                : Bits{};
+  return is_inside(h, height) && is_inside(w, width)
+             ? __ldg(reinterpret_cast<const Bits*>(image + (h * width + w) * pixel_stride))
+             : Bits{};
 }
 
 __device__ __forceinline__ int grad_channels(const Arguments& a) {
@@ -273,10 +273,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
           }
         }
       }
+      // Where grad lies outside of the plane, a tap of what is not finite would make NaN of it.
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
+          if (!is_inside(place.row + 2 * warp + m - down, a.height) ||
+              !is_inside(place.column + lane / 4 + 8 * half - right, a.width)) {
+            continue;
+          }
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
             float factor[2];
@@ -501,8 +506,18 @@ __global__ void __launch_bounds__(kWeightThreads, weight_blocks(kSteps))
     wait_for_all_copies();
     // Transposed: pixels are k, and a lane's row of a matrix is a pixel.
     const int pixel_of_lane = lane % 8 + lane / 16 * 8;
+    // Beyond the plane grad is zero, but x need not be: no products there, for one that is not
+    // finite would make NaN of it. A word of them is two pixels.
+    const int end_of_rows = min((row_part + 1) * kRows, a.height - place.row);
+    const bool whole = place.column + kSide <= a.width;
+    unsigned real[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int column = place.column + 8 * half + lane % 4 * 2;
+      real[half] = (column < a.width ? 0xffffu : 0u) | (column + 1 < a.width ? 0xffff0000u : 0u);
+    }
 #pragma unroll 1
-    for (int r = row_part * kRows; r < (row_part + 1) * kRows; ++r) {
+    for (int r = row_part * kRows; r < end_of_rows; ++r) {
       unsigned from_y[kSteps][4], factor[4];
       load_matrices<true>(factor, factors.chunk(r * kSide + pixel_of_lane, lane / 8 % 2));
 #pragma unroll
@@ -517,6 +532,10 @@ __global__ void __launch_bounds__(kWeightThreads, weight_blocks(kSteps))
         load_matrices<true>(products, tile.chunk(pixel, lane / 8 % 2));
 #pragma unroll
         for (int i = 0; i < 4; ++i) products[i] = times(products[i], factor[i], T());
+        if (!whole) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) products[i] &= real[i / 2];
+        }
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
           multiply_add(sum[j][2 * step], products, from_y[step][0], from_y[step][1], T());

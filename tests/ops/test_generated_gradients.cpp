@@ -256,24 +256,34 @@ TEST_P(GeneratedGradients, OnlyThoseThatAreWanted) {
   }
 }
 
-// A gradient is never finite where float64's is not.
-TEST_P(GeneratedGradients, HideNothingThatIsNotFinite) {
+// A gradient is finite where that of float64 is, and nowhere else:
+// x and grad at an edge and near the last columns and rows, which fill their tiles by half or less;
+// taps at a pixel and at its neighbours.
+TEST_P(GeneratedGradients, HideAndSpreadNothingThatIsNotFinite) {
   const GeneratedCase c{
-      1, 16, 16, 1, 20, 20, 3, {1, 3, 5}, true, true, Layout::kChannelsLast, Layout::kChannelsLast};
+      1, 16, 16, 1, 20, 21, 3, {1, 3, 5}, true, true, Layout::kChannelsLast, Layout::kChannelsLast};
+  struct Place {
+    size_t broken;        // 4: the gradient of the result
+    int64_t row, column;  // of a map, or the row of weight and bias
+  };
+  const std::vector<Place> places = {{0, 10, 0}, {0, 10, 19}, {0, 18, 5}, {1, 19, 7}, {2, 40, 0},
+                                     {2, 36, 0}, {2, 44, 0},  {3, 40, 0}, {3, 37, 0}, {3, 39, 0},
+                                     {4, 10, 0}, {4, 10, 20}, {4, 19, 5}};
   for (const at::ScalarType type : kInexact) {
     for (const double value : {std::nan(""), static_cast<double>(INFINITY)}) {
-      for (size_t broken = 0; broken < 5; ++broken) {
+      for (const Place& place : places) {
         SCOPED_TRACE(std::string(at::toString(type)) + " " + std::to_string(value) + " in " +
-                     (broken < 4 ? kNames[broken] : "the gradient"));
+                     (place.broken < 4 ? kNames[place.broken] : "the gradient") + " at " +
+                     std::to_string(place.row) + ", " + std::to_string(place.column));
         Inputs in = make(c, options(type));
-        at::Tensor direction = at::randn({1, 64, 20, 20}, options(type));
-        at::Tensor& tensor = broken < 4 ? in[broken] : direction;
-        if (broken == 4 || broken == 0) {
-          tensor.select(1, 5).select(1, 10).select(1, 0).fill_(value);
-        } else if (broken == 1) {
-          tensor.select(2, 5).select(2, 19).select(2, 7).fill_(value);
+        at::Tensor direction = at::randn({1, 64, 20, 21}, options(type));
+        at::Tensor& tensor = place.broken < 4 ? in[place.broken] : direction;
+        if (place.broken == 4 || place.broken == 0) {
+          tensor.select(1, 5).select(1, place.row).select(1, place.column).fill_(value);
+        } else if (place.broken == 1) {
+          tensor.select(2, 5).select(2, place.row).select(2, place.column).fill_(value);
         } else {
-          tensor.select(0, 1).select(0, 40).fill_(value);
+          tensor.select(0, 1).select(0, place.row).fill_(value);
         }
         const auto filter = [&](const Inputs& of) { return by_unfold(of, c.dilations, true); };
         const Inputs own = own_gradients(c, in, direction);
@@ -282,6 +292,8 @@ TEST_P(GeneratedGradients, HideNothingThatIsNotFinite) {
         for (size_t i = 0; i < 4; ++i) {
           const at::Tensor lost = at::logical_and(own[i].cpu().isfinite(), ~exact[i].isfinite());
           EXPECT_FALSE(lost.any().item<bool>()) << "gradient of " << kNames[i];
+          const at::Tensor made = at::logical_and(~own[i].cpu().isfinite(), exact[i].isfinite());
+          EXPECT_FALSE(made.any().item<bool>()) << "gradient of " << kNames[i];
           any = any || !exact[i].isfinite().all().item<bool>();
         }
         EXPECT_TRUE(any);
