@@ -41,8 +41,6 @@ at::Tensor generated_dynamic_filter(const at::Tensor& x, const at::Tensor& y,
 /// shared memory (106 KB for dilations up to 5 and Cy 64), and in float32 unless TF32 is allowed
 /// for more than 16 channels of y and 32768 pixels. Elsewhere they are in memory for one branch and
 /// a part of the batch: at most 256 MiB, or what one image takes, and as much for their gradient.
-/// On those tensor cores an infinite x, weight or bias may make NaN beyond the elements that it
-/// reaches: near the right and lower edges of the plane, within 16 pixels, and along its border.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> generated_dynamic_filter_backward(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, at::IntArrayRef dilations, bool concat_input,
