@@ -31,6 +31,7 @@
 #include "cuda/shared_limit.h"
 #include "cuda/simt.cuh"
 #include "cuda/tensor_map.h"
+#include "cuda/tile_walk.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -78,28 +79,14 @@ struct Maps {
 };
 
 struct Geometry {
-  int tiles_down, tiles_across;
-  unsigned tiles;
+  TileWalk walk;
   int groups;
   int tile_words;  // of the largest reach, twice: two buffers, or the turned tile and the planes
-  int across_step, down_step, batch_step;
-  int turn_step;  // of a block from one of its tiles to the next, modulo branches
+  int turn_step;   // of a block from one of its tiles to the next, modulo branches
   int out_c, out_h, out_w;
   int reach[kBoxes];
   unsigned char box[kMaxBranches];
   unsigned zeros;  // __byte_perm's selector of four bytes of its second word
-};
-
-/// A tile of a block's walk over them.
-struct Place {
-  int across, down, n;
-
-  __device__ __forceinline__ Place next(const Geometry& g) const {
-    Place place{across + g.across_step, down + g.down_step, n + g.batch_step};
-    if (place.across >= g.tiles_across) place.across -= g.tiles_across, ++place.down;
-    if (place.down >= g.tiles_down) place.down -= g.tiles_down, ++place.n;
-    return place;
-  }
 };
 
 template <typename T, bool kChannelsLast>
@@ -136,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   unsigned* const left_margin = second + rows * (kGroup * Tile::kColumns / 2);
   unsigned* const right_margin = left_margin + rows * (kGroup * Tile::kMargin / 2);
   // One thread asks for a tile of x, one lane of each warp for its part of y.
-  const auto ask_for_x = [&](const Place& to_come, int buffer) {
+  const auto ask_for_x = [&](const TilePlace& to_come, int buffer) {
     const int column = to_come.across * Tile::kColumns;
     const int row = to_come.down * Tile::kRows - dilation;
     const int box = geometry.box[b];
@@ -154,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   };
   // `read`: a value of the part before, at the same place; waits for it.
-  const auto ask_for_y = [&](const Place& to_come, int warp, unsigned read) {
+  const auto ask_for_y = [&](const TilePlace& to_come, int warp, unsigned read) {
     unsigned* const to = stages + warp * kStageWords + __byte_perm(read, 0u, geometry.zeros);
     const int column = to_come.across * Tile::kColumns;
     const int row = to_come.down * Tile::kRows + warp * Tile::kWarpRows;
@@ -210,9 +197,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     start_barrier(y_here + threadIdx.x / 32, 1);
     publish_barriers();
   }
-  Place place{static_cast<int>(blockIdx.x) % geometry.tiles_across,
-              static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
-              static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
+  TilePlace place(geometry.walk, blockIdx.x);
   const auto ask_for_first = [&] {
     if (threadIdx.x == 0) ask_for_x(place, 0);
     if (threadIdx.x % 32 == 0) ask_for_y(place, static_cast<int>(threadIdx.x) / 32, 0);
@@ -255,8 +240,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const uint64_t bias_operand = operand(biases, 1024);
   int turn = static_cast<int>(blockIdx.x % static_cast<unsigned>(a.branches));  // to copy x
   unsigned round = 0;
-  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x, ++round) {
-    const bool more = job + gridDim.x < geometry.tiles;
+  for (unsigned job = blockIdx.x; job < geometry.walk.tiles; job += gridDim.x, ++round) {
+    const bool more = job + gridDim.x < geometry.walk.tiles;
     if (!more) let_next_launch_begin();
 
     // From the thread's number anew, here and below: it takes fewer registers than what follows.
@@ -288,7 +273,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         read |= source[m][s][0];
       }
     }
-    if (more && lane == 0) ask_for_y(place.next(geometry), warp, read);
+    if (more && lane == 0) ask_for_y(place.next(geometry.walk), warp, read);
 
     // Batch 3*m + i: kernel row i of pixels 16*m on.
     float taps[2][24];
@@ -308,7 +293,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     __syncthreads();  // nobody uses the tile before any more
     if constexpr (kChannelsLast) {
       if (more && threadIdx.x == 0) {
-        ask_for_x(place.next(geometry), static_cast<int>(round & 1) ^ 1);
+        ask_for_x(place.next(geometry.walk), static_cast<int>(round & 1) ^ 1);
       }
       wait(x_here + (round & 1), round >> 1 & 1);
     } else {
@@ -322,7 +307,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       __syncthreads();
       if (more && threadIdx.x == 0) {
         wait_for_stores_to_read();
-        ask_for_x(place.next(geometry), 0);
+        ask_for_x(place.next(geometry.walk), 0);
       }
     }
     __syncwarp();
@@ -436,7 +421,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     } else {
       compute(std::integral_constant<int, 3>());
     }
-    place = place.next(geometry);
+    place = place.next(geometry.walk);
     turn += geometry.turn_step;
     if (turn >= a.branches) turn -= static_cast<int>(a.branches);
   }
@@ -517,7 +502,7 @@ template <typename T, bool kChannelsLast>
 cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   using Tile = Tiling<kChannelsLast>;
   const auto kernel = generated_filter_wgmma<T, kChannelsLast>;
-  Geometry geometry{};
+  Geometry geometry{TileWalk(a.batch, a.height, a.width, Tile::kRows, Tile::kColumns)};
   Maps maps{};
   choose_boxes(a, &geometry);
   // The copy engine may not take strides that others do.
@@ -534,9 +519,6 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
     error = allow_shared_memory(kernel, bytes);
   }
   if (error != cudaSuccess) return error;
-  geometry.tiles_down = static_cast<int>((a.height + Tile::kRows - 1) / Tile::kRows);
-  geometry.tiles_across = static_cast<int>((a.width + Tile::kColumns - 1) / Tile::kColumns);
-  geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
   geometry.groups = static_cast<int>(a.channels / kGroup);
   geometry.zeros = 0x4444;
   const auto narrow = [](int64_t stride) { return static_cast<int>(stride); };
@@ -546,14 +528,10 @@ cudaError_t launch(const GeneratedFilterArguments& a, cudaStream_t stream) {
   const int64_t branches_and_groups = a.branches * geometry.groups;
   const int64_t resident =
       (bytes <= kTwoBlocksBytes ? 2 : 1) * int64_t{device.processors} / branches_and_groups;
-  const int64_t across = std::clamp<int64_t>(resident, 1, geometry.tiles);
-  geometry.across_step = static_cast<int>(across % geometry.tiles_across);
-  geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
-  geometry.batch_step = static_cast<int>(across / geometry.tiles_across / geometry.tiles_down);
+  const unsigned across = geometry.walk.share(resident);
   geometry.turn_step = static_cast<int>(across % a.branches);
-  return launch_early(
-      kernel, dim3(static_cast<unsigned>(across), static_cast<unsigned>(branches_and_groups)),
-      kThreads, static_cast<size_t>(bytes), stream, a, geometry, maps);
+  return launch_early(kernel, dim3(across, static_cast<unsigned>(branches_and_groups)), kThreads,
+                      static_cast<size_t>(bytes), stream, a, geometry, maps);
 }
 
 template <typename T>

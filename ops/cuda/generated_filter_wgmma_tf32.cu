@@ -14,27 +14,15 @@
 #include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
+#include "cuda/generated_filter_wgmma_tf32.cuh"
 #include "cuda/hopper.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/tensor_map.h"
-#include "cuda/tf32_parts.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kColumns = 16;  // of a tile
-constexpr int kRows = 8;      // of a tile: one for each warp
-constexpr int kGroup = 16;    // channels of a block
-constexpr int kTaps = 9;
-constexpr int kSource = 64;    // channels of y; fewer are filled up with zeros
-constexpr int kRowWords = 32;  // of an operand: half of y's channels
-constexpr int kHalfWords = kTaps * kGroup * kRowWords;
-constexpr int kBiasWords = 3 * kGroup * kRowWords;
-constexpr int kStageWords = kColumns * kSource;  // of a warp's y
-constexpr int kPixelWords = kGroup;              // of x
-constexpr int kMostDilation = 8;                 // 32 columns with the halo, which 128 threads copy
-constexpr int kTwoBlocksBytes = 113 * 1024;      // of a block that leaves room for a second one
+constexpr int kPixelWords = kGroup;  // of x
 
 struct Geometry {
   int tiles_down, tiles_across;
@@ -189,46 +177,19 @@ __global__ void __launch_bounds__(kThreads, 2)
 
     float taps[2][24];
     const auto start = [&](int i) {
-      begin_products();
-      multiply_add(taps[i % 2], ones, bias_operand + 2 * i, 0, float());
-#pragma unroll
-      for (int s = 0; s < 8; ++s) {
-        multiply_add(taps[i % 2], source[s],
-                     weight_operand + s / 4 * (kHalfWords / 4) + i * (3 * kGroup * kRowWords / 4) +
-                         2 * (s % 4),
-                     1, float());
-      }
-      commit_products();
+      start_row_of_taps(taps[i % 2], i, ones, source, weight_operand, bias_operand);
     };
     start(0);
     wait_for_copy_groups<1>();  // x is here; y of the next tile may be under way
     __syncthreads();
 
     const unsigned* const pixels = tile + (warp * columns + g) * kPixelWords + 4 * quad;
+    const auto x_of = [&](int i, int j, int p) {
+      return *reinterpret_cast<const float4*>(
+          pixels + (i * dilation * columns + j * dilation + 8 * p) * kPixelWords);
+    };
     float sum[2][4] = {};
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      if (i < 2) {
-        start(i + 1);
-        wait_for_products<1>();
-      } else {
-        wait_for_products<0>();
-      }
-      float(&tap)[24] = taps[i % 2];
-      hold(tap);
-#pragma unroll
-      for (int j = 0; j < 3; ++j) {
-#pragma unroll
-        for (int p = 0; p < 2; ++p) {
-          const float4 value = *reinterpret_cast<const float4*>(
-              pixels + (i * dilation * columns + j * dilation + 8 * p) * kPixelWords);
-          sum[p][0] = fmaf(tap[8 * j + 2 * p], value.x, sum[p][0]);
-          sum[p][1] = fmaf(tap[8 * j + 2 * p + 1], value.y, sum[p][1]);
-          sum[p][2] = fmaf(tap[8 * j + 4 + 2 * p], value.z, sum[p][2]);
-          sum[p][3] = fmaf(tap[8 * j + 4 + 2 * p + 1], value.w, sum[p][3]);
-        }
-      }
-    }
+    use_taps(sum, taps, start, x_of);
     const int row = place.down * kRows + warp;
     const int column = place.across * kColumns + g;
     float* const out = static_cast<float*>(a.out) + place.n * a.out_stride[0] + first_channel +

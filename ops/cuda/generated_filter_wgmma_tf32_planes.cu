@@ -8,41 +8,27 @@
 // the first product runs.
 //
 // FLOPs and bytes: as generated_filter_mma.cu. Figures: ops/README.md.
-#include <algorithm>
-
 #include "cuda/device_facts.h"
 #include "cuda/generated_filter_arguments.h"
 #include "cuda/generated_filter_operands.cuh"
+#include "cuda/generated_filter_wgmma_tf32.cuh"
 #include "cuda/hopper.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/simt.cuh"
 #include "cuda/tensor_map.h"
-#include "cuda/tf32_parts.cuh"
+#include "cuda/tile_walk.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kGroup = 16;  // channels of a block
-constexpr int kTaps = 9;
-constexpr int kSource = 64;    // channels of y; fewer are filled up with zeros
-constexpr int kRowWords = 32;  // of an operand: half of y's channels
-constexpr int kHalfWords = kTaps * kGroup * kRowWords;
-constexpr int kBiasWords = 3 * kGroup * kRowWords;
-constexpr int kTwoBlocksBytes = 113 * 1024;      // of a block that leaves room for a second one
-constexpr int kColumns = 16;                     // of a tile
-constexpr int kRows = 8;                         // of a tile: one for each warp
-constexpr int kStageWords = kColumns * kSource;  // of a warp's y
-constexpr int kMargin = 8;                       // columns on either side: the most dilation
+constexpr int kMargin = kMostDilation;  // columns on either side
 constexpr int kBoxColumns = kColumns + 2 * kMargin;
 constexpr int kBoxRowWords = kGroup * kBoxColumns;
 constexpr int kBarrierBytes = (1 + kThreads / 32) * static_cast<int>(sizeof(uint64_t));
 
 struct Geometry {
-  int tiles_down, tiles_across;
-  unsigned tiles;
+  TileWalk walk;
   int groups;
-  int across_step, down_step, batch_step;
   int out_c, out_h;
   int reach;       // of x's box
   unsigned zeros;  // __byte_perm's selector of four bytes of its second word
@@ -50,18 +36,6 @@ struct Geometry {
 
 struct Maps {
   CUtensorMap x, y;
-};
-
-/// A tile of a block's walk over them.
-struct Place {
-  int across, down, n;
-
-  __device__ __forceinline__ Place next(const Geometry& g) const {
-    Place place{across + g.across_step, down + g.down_step, n + g.batch_step};
-    if (place.across >= g.tiles_across) place.across -= g.tiles_across, ++place.down;
-    if (place.down >= g.tiles_down) place.down -= g.tiles_down, ++place.n;
-    return place;
-  }
 };
 
 __global__ void __launch_bounds__(kThreads, 2)
@@ -110,17 +84,15 @@ __global__ void __launch_bounds__(kThreads, 2)
                    biases + row * kRowWords + (tap / 3 * 2 ^ row % 8) * 4);
   };
 
-  Place place{static_cast<int>(blockIdx.x) % geometry.tiles_across,
-              static_cast<int>(blockIdx.x) / geometry.tiles_across % geometry.tiles_down,
-              static_cast<int>(blockIdx.x) / geometry.tiles_across / geometry.tiles_down};
+  TilePlace place(geometry.walk, blockIdx.x);
   // One thread asks for a tile of x, one lane of each warp for its row of y.
-  const auto ask_for_x = [&](const Place& to_come) {
+  const auto ask_for_x = [&](const TilePlace& to_come) {
     arrive_and_expect(x_here, 4 * (kRows + 2 * geometry.reach) * kBoxRowWords);
     copy_box(tile, &maps.x, x_here, to_come.across * kColumns - kMargin, first_channel,
              to_come.down * kRows - geometry.reach, to_come.n);
   };
   // `read`: made of all of the row before, at the same place; waits for it.
-  const auto ask_for_y = [&](const Place& to_come, unsigned read) {
+  const auto ask_for_y = [&](const TilePlace& to_come, unsigned read) {
     arrive_and_expect(y_here, 4 * kStageWords);
     copy_box(stages + warp * kStageWords + __byte_perm(read, 0u, geometry.zeros), &maps.y, y_here,
              to_come.across * kColumns, 0, to_come.down * kRows + warp, a.groups == 1 ? 0 : b,
@@ -144,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const unsigned ones[4] = {one, one, 0u, 0u};  // 1 at the first three of the 8 of k
 
   unsigned round = 0;
-  for (unsigned job = blockIdx.x; job < geometry.tiles; job += gridDim.x, ++round) {
+  for (unsigned job = blockIdx.x; job < geometry.walk.tiles; job += gridDim.x, ++round) {
     unsigned source[8][4];
     unsigned read = 0;
     wait(y_here, round & 1);
@@ -165,22 +137,13 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
     __syncwarp();
-    const bool more = job + gridDim.x < geometry.tiles;
-    if (more && lane == 0) ask_for_y(place.next(geometry), read);
+    const bool more = job + gridDim.x < geometry.walk.tiles;
+    if (more && lane == 0) ask_for_y(place.next(geometry.walk), read);
     __syncwarp();
 
     float taps[2][24];
     const auto start = [&](int i) {
-      begin_products();
-      multiply_add(taps[i % 2], ones, bias_operand + 2 * i, 0, float());
-#pragma unroll
-      for (int s = 0; s < 8; ++s) {
-        multiply_add(taps[i % 2], source[s],
-                     weight_operand + s / 4 * (kHalfWords / 4) + i * (3 * kGroup * kRowWords / 4) +
-                         2 * (s % 4),
-                     1, float());
-      }
-      commit_products();
+      start_row_of_taps(taps[i % 2], i, ones, source, weight_operand, bias_operand);
     };
     start(0);
     wait(x_here, round & 1);
@@ -208,28 +171,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       return make_float4(low[0], high[0], low[8 * kBoxColumns], high[8 * kBoxColumns]);
     };
     float sum[2][4] = {};
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      if (i < 2) {
-        start(i + 1);
-        wait_for_products<1>();
-      } else {
-        wait_for_products<0>();
-      }
-      float(&tap)[24] = taps[i % 2];
-      hold(tap);
-#pragma unroll
-      for (int j = 0; j < 3; ++j) {
-#pragma unroll
-        for (int p = 0; p < 2; ++p) {
-          const float4 value = x_of(i, j, p);
-          sum[p][0] = fmaf(tap[8 * j + 2 * p], value.x, sum[p][0]);
-          sum[p][1] = fmaf(tap[8 * j + 2 * p + 1], value.y, sum[p][1]);
-          sum[p][2] = fmaf(tap[8 * j + 4 + 2 * p], value.z, sum[p][2]);
-          sum[p][3] = fmaf(tap[8 * j + 4 + 2 * p + 1], value.w, sum[p][3]);
-        }
-      }
-    }
+    use_taps(sum, taps, start, x_of);
     const int row = place.down * kRows + me / 32;
     const int column = place.across * kColumns + me / 4 % 8;
     float* const out = static_cast<float*>(a.out) + place.n * a.out_stride[0] +
@@ -253,7 +195,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       if (copies) put(to, x_of(1, 1, p));
     }
     __syncthreads();  // nobody reads the tile any more
-    place = place.next(geometry);
+    place = place.next(geometry.walk);
     if (more && threadIdx.x == 0) ask_for_x(place);
   }
 }
@@ -294,10 +236,7 @@ cudaError_t launch_generated_filter_wgmma_tf32_planes(const GeneratedFilterArgum
     error = allow_shared_memory(kernel, bytes);
   }
   if (error != cudaSuccess) return error;
-  Geometry geometry{};
-  geometry.tiles_down = static_cast<int>((a.height + kRows - 1) / kRows);
-  geometry.tiles_across = static_cast<int>((a.width + kColumns - 1) / kColumns);
-  geometry.tiles = static_cast<unsigned>(a.batch * geometry.tiles_down * geometry.tiles_across);
+  Geometry geometry{TileWalk(a.batch, a.height, a.width, kRows, kColumns)};
   geometry.groups = static_cast<int>(a.channels / kGroup);
   geometry.reach = largest_dilation(a);
   geometry.zeros = 0x4444;
@@ -307,12 +246,9 @@ cudaError_t launch_generated_filter_wgmma_tf32_planes(const GeneratedFilterArgum
   const int64_t branches_and_groups = a.branches * geometry.groups;
   const int64_t resident =
       (bytes <= kTwoBlocksBytes ? 2 : 1) * int64_t{device.processors} / branches_and_groups;
-  const int64_t across = std::clamp<int64_t>(resident, 1, geometry.tiles);
-  geometry.across_step = static_cast<int>(across % geometry.tiles_across);
-  geometry.down_step = static_cast<int>(across / geometry.tiles_across % geometry.tiles_down);
-  geometry.batch_step = static_cast<int>(across / geometry.tiles_across / geometry.tiles_down);
-  kernel<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(branches_and_groups)),
-           kThreads, static_cast<size_t>(bytes), stream>>>(a, geometry, maps);
+  const unsigned across = geometry.walk.share(resident);
+  kernel<<<dim3(across, static_cast<unsigned>(branches_and_groups)), kThreads,
+           static_cast<size_t>(bytes), stream>>>(a, geometry, maps);
   return cudaGetLastError();
 }
 

@@ -959,12 +959,28 @@ struct GuardedCase {
   bool last;
 };
 
+using CanRunGenerated = bool (*)(const ops::cuda::GeneratedFilterArguments&, std::string*);
+using LaunchGenerated = cudaError_t (*)(const ops::cuda::GeneratedFilterArguments&, cudaStream_t);
+
+/// What is not finite is where the kernel for everything has it. On compute capability 9.0 the
+/// launch takes the call.
+void expect_spread_alike(const GeneratedCall& call, const GeneratedCall& peer,
+                         CanRunGenerated can_run, LaunchGenerated launch) {
+  std::string why;
+  if (!can_run(call.arguments, &why)) {
+    ASSERT_FALSE(is_hopper()) << why;
+    return;
+  }
+  ASSERT_EQ(launch(call.arguments, nullptr), cudaSuccess);
+  ASSERT_EQ(ops::cuda::launch_generated_filter_scalar(peer.arguments, nullptr), cudaSuccess);
+  EXPECT_TRUE(at::equal(call.out.isnan(), peer.out.isnan()));
+  EXPECT_TRUE(at::equal(call.out.isinf(), peer.out.isinf()));
+}
+
 /// A launch writes what it should, within `allowed` of the largest result, and nothing else. On
 /// compute capability 9.0 it takes every case.
 void expect_right(const std::vector<GuardedCase>& cases, at::ScalarType type,
-                  bool (*can_run)(const ops::cuda::GeneratedFilterArguments&, std::string*),
-                  cudaError_t (*launch)(const ops::cuda::GeneratedFilterArguments&, cudaStream_t),
-                  double allowed) {
+                  CanRunGenerated can_run, LaunchGenerated launch, double allowed) {
   const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
   for (size_t i = 0; i < cases.size(); ++i) {
     const GuardedCase& c = cases[i];
@@ -1098,15 +1114,8 @@ TEST_F(Cuda, TheWarpgroupGeneratedFilterSpreadsWhatIsNotFinite) {
         bias[1][11 * 9] = std::nan("");
         const GeneratedCall call(x, y, weight, bias, {1, 3}, true, last);
         const GeneratedCall peer(x, y, weight, bias, {1, 3}, true, last);
-        std::string why;
-        if (!can_run(call.arguments, &why)) {
-          ASSERT_FALSE(is_hopper()) << why;
-          continue;
-        }
-        ASSERT_EQ(launch(call.arguments, nullptr), cudaSuccess);
-        ASSERT_EQ(ops::cuda::launch_generated_filter_scalar(peer.arguments, nullptr), cudaSuccess);
-        EXPECT_TRUE(at::equal(call.out.isnan(), peer.out.isnan()));
-        EXPECT_TRUE(at::equal(call.out.isinf(), peer.out.isinf()));
+        expect_spread_alike(call, peer, can_run, launch);
+        if (!is_hopper()) continue;
         EXPECT_TRUE(call.out.isnan().any().item<bool>());
         EXPECT_TRUE(call.out[0][16 + 5].isinf().any().item<bool>());
       }
@@ -1166,15 +1175,9 @@ TEST_F(Cuda, TheSimtGeneratedFilterSpreadsWhatIsNotFinite) {
       bias[1][11 * 9] = std::nan("");
       const GeneratedCall call(x, y, weight, bias, {1, 3}, true, last);
       const GeneratedCall peer(x, y, weight, bias, {1, 3}, true, last);
-      std::string why;
-      if (!ops::cuda::can_run_generated_filter_simt(call.arguments, &why)) {
-        ASSERT_FALSE(is_hopper()) << why;
-        continue;
-      }
-      ASSERT_EQ(ops::cuda::launch_generated_filter_simt(call.arguments, nullptr), cudaSuccess);
-      ASSERT_EQ(ops::cuda::launch_generated_filter_scalar(peer.arguments, nullptr), cudaSuccess);
-      EXPECT_TRUE(at::equal(call.out.isnan(), peer.out.isnan()));
-      EXPECT_TRUE(at::equal(call.out.isinf(), peer.out.isinf()));
+      expect_spread_alike(call, peer, &ops::cuda::can_run_generated_filter_simt,
+                          &ops::cuda::launch_generated_filter_simt);
+      if (!is_hopper()) continue;
       EXPECT_TRUE(call.out[0][12][0][0].isnan().item<bool>());
       EXPECT_TRUE(call.out[0][12 + 5].isinf().any().item<bool>());
     }
