@@ -27,7 +27,9 @@
 #include "cuda/device_facts.h"
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
+#include "cuda/instructions.cuh"
 #include "cuda/shared_limit.h"
+#include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -197,13 +199,6 @@ constexpr int kMostColumnsOfThread = kMostColumns * kUnits / kMostThreads;
 constexpr int kMostRows = 1024;
 constexpr int kResidentThreads = 800;  // of a multiprocessor, as registers allow
 
-/// Has it brought into the L2.
-__device__ __forceinline__ void prefetch(const void* address) {
-#ifdef __CUDA_ARCH__
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#endif
-}
-
 /// Sums of a thread in shared memory, as one access.
 template <int kVector>
 struct Sums {
@@ -234,18 +229,9 @@ struct Tiles {
 /// Copies kCopy bytes to shared memory, or zeros.
 template <int kCopy>
 __device__ __forceinline__ void copy(void* to, const void* from, bool inside) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (kCopy == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
-    return;
-  } else if constexpr (kCopy == 4) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
-                 "l"(from), "r"(inside ? 4 : 0)
-                 : "memory");
+#if HDFNET_ASYNCHRONOUS_COPIES
+  if constexpr (kCopy >= 4) {
+    copy_async<kCopy>(to, from, inside);
     return;
   }
 #endif
@@ -354,9 +340,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
         }
       }
     }
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+    end_copy_group();
   };
 
   const auto sums_of = [&](int row, int column) {
@@ -439,9 +423,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   int stage = 0;
   int complete = top;  // the rows before it are
   while (step.row < last_row) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
+    wait_for_copy_groups<1>();
     __syncthreads();  // the stage is there, and the one before has been read
     const Step after = next(soon);
     request(after, stage == 0 ? kStages - 1 : stage - 1);

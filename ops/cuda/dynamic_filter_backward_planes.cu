@@ -23,6 +23,7 @@
 
 #include "cuda/early_launch.cuh"
 #include "cuda/filter_words.cuh"
+#include "cuda/instructions.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -54,46 +55,6 @@ struct Lane<T, 4> {
     return {Word<T, 2>::pack({values[0], values[1]}), Word<T, 2>::pack({values[2], values[3]})};
   }
 };
-
-/// load_inside for what is read once: it passes by the L1.
-__device__ __forceinline__ unsigned short load_once_inside(const unsigned short* address,
-                                                           bool inside) {
-  unsigned short value;
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %2, 0;\n mov.b16 %0, 0;\n"
-      " @p ld.global.nc.L1::no_allocate.b16 %0, [%1];\n}"
-      : "=h"(value)
-      : "l"(address), "r"(static_cast<int>(inside)));
-  return value;
-}
-__device__ __forceinline__ unsigned load_once_inside(const unsigned* address, bool inside) {
-  unsigned value;
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %2, 0;\n mov.b32 %0, 0;\n"
-      " @p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n}"
-      : "=r"(value)
-      : "l"(address), "r"(static_cast<int>(inside)));
-  return value;
-}
-__device__ __forceinline__ uint2 load_once_inside(const uint2* address, bool inside) {
-  uint2 value;
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %3, 0;\n mov.b32 %0, 0;\n mov.b32 %1, 0;\n"
-      " @p ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];\n}"
-      : "=r"(value.x), "=r"(value.y)
-      : "l"(address), "r"(static_cast<int>(inside)));
-  return value;
-}
-
-__device__ __forceinline__ float load_shared_inside(const float* address, bool inside) {
-  float value;
-  asm volatile(
-      "{\n .reg .pred p;\n setp.ne.b32 p, %2, 0;\n mov.b32 %0, 0;\n @p ld.shared.f32 %0, [%1];\n}"
-      : "=f"(value)
-      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(address))), "r"(static_cast<int>(inside))
-      : "memory");
-  return value;
-}
 
 /// What lies `bytes` behind the address: where the address is the same for all threads, their own
 /// part stays 32 bits.

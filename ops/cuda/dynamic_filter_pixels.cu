@@ -13,6 +13,7 @@
 
 #include "cuda/filter_words.cuh"
 #include "cuda/shared_limit.h"
+#include "cuda/tensor_core.cuh"
 
 namespace hdfnet::ops::cuda {
 namespace {
@@ -55,16 +56,13 @@ __device__ __forceinline__ unsigned pack(const float (&values)[Pack<T>::kSize]) 
 template <int kK>
 __device__ __forceinline__ void copy_chunk(unsigned* to, const unsigned* from, int64_t words_left) {
   constexpr int kWords = kThreads<kK> * kK * kK;
-#if __CUDA_ARCH__ >= 800
+#if HDFNET_ASYNCHRONOUS_COPIES
   for (int i = 4 * static_cast<int>(threadIdx.x); i < kWords; i += 4 * kThreads<kK>) {
     const int64_t left = words_left - i;
     const int bytes = left >= 4 ? 16 : left > 0 ? static_cast<int>(left) * 4 : 0;
-    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to + i));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
-                 "l"(bytes > 0 ? from + i : from), "r"(bytes)
-                 : "memory");
+    copy_async_first(to + i, bytes > 0 ? from + i : from, bytes);
   }
-  asm volatile("cp.async.commit_group;" ::: "memory");
+  end_copy_group();
 #else
   for (int i = threadIdx.x; i < kWords; i += kThreads<kK>) to[i] = i < words_left ? from[i] : 0;
 #endif
@@ -131,13 +129,11 @@ __global__ void __launch_bounds__(kThreads<kK>)
       }
     };
     if (unit < units) read_x();
-#if __CUDA_ARCH__ >= 800
     if (chunk + 1 < chunks) {
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
+      wait_for_copy_groups<1>();
     } else {
-      asm volatile("cp.async.wait_all;" ::: "memory");
+      wait_for_copies();
     }
-#endif
     __syncthreads();
     if (unit < units) {
       const unsigned* const words =

@@ -10,6 +10,7 @@
 // are used once: they pass by the L1. Bytes: (B*K*K + 1 + B) elements a pixel and channel. FLOPs: 2
 // a tap, nothing beside the bytes. Figures against the copy ceiling: ops/README.md.
 #include "cuda/filter_words.cuh"
+#include "cuda/instructions.cuh"
 #include "cuda/shared_limit.h"
 
 namespace hdfnet::ops::cuda {

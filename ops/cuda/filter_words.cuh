@@ -119,18 +119,6 @@ struct Word<__nv_bfloat16, 2> : HalvesOfWord {
   }
 };
 
-/// Reads a word that is used once: it passes by the L1.
-__device__ __forceinline__ unsigned load_once(const unsigned* address) {
-  unsigned value;
-  asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(value) : "l"(address));
-  return value;
-}
-__device__ __forceinline__ unsigned short load_once(const unsigned short* address) {
-  unsigned short value;
-  asm volatile("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(value) : "l"(address));
-  return value;
-}
-
 /// Whether everything is aligned to words of `vector` elements of `size` bytes.
 inline bool word_aligned(const FilterArguments& a, int vector, int size) {
   const auto multiple = [&](int64_t stride) { return stride % vector == 0; };

@@ -473,7 +473,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                            (a.groups == 1 ? 0 : b * a.y_stride[1]) +
                            static_cast<int64_t>(row) * geometry.y_h +
                            static_cast<int64_t>(column) * geometry.y_w;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(pixel));
+    prefetch(pixel);
   };
 
   if (blockIdx.x >= geometry.tiles) return;

@@ -151,7 +151,7 @@ __device__ __forceinline__ unsigned times(unsigned a, unsigned b, __half) {
   return *reinterpret_cast<const unsigned*>(&product);
 }
 __device__ __forceinline__ unsigned times(unsigned a, unsigned b, __nv_bfloat16) {
-#if __CUDA_ARCH__ >= 800
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   const __nv_bfloat162 product = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&a),
                                          *reinterpret_cast<const __nv_bfloat162*>(&b));
   return *reinterpret_cast<const unsigned*>(&product);

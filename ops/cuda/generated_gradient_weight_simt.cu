@@ -35,6 +35,7 @@
 
 #include "cuda/device_facts.h"
 #include "cuda/generated_gradient_arguments.h"
+#include "cuda/instructions.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
@@ -123,13 +124,6 @@ __device__ __forceinline__ int thread_here() {
   asm volatile("" : "+r"(thread));
   __builtin_assume(thread >= 0 && thread < kThreads);
   return thread;
-}
-
-/// Zero, written no earlier: a register that is still in use needs no copy.
-__device__ __forceinline__ float zero_here() {
-  float zero;
-  asm volatile("mov.f32 %0, 0f00000000;" : "=f"(zero));
-  return zero;
 }
 
 /// Part of a plane on its way to shared memory, [slot of a row][columns][kChannels + 4].

@@ -34,6 +34,7 @@
 
 #include "cuda/device_facts.h"
 #include "cuda/generated_gradient_arguments.h"
+#include "cuda/instructions.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/simt.cuh"
 #include "cuda/tensor_core.cuh"
@@ -89,11 +90,6 @@ __host__ __device__ constexpr int rows_with_halo(int reach) {
   return kRows + 2 * reach + 1;
 }
 
-template <int kThreads>
-__device__ __forceinline__ void team_barrier(int team) {
-  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kThreads) : "memory");
-}
-
 /// The i-th channel of a thread that has the first four of 4 * lane on.
 template <int kChannels>
 __host__ __device__ constexpr int own_channel(int i) {
@@ -106,12 +102,6 @@ template <int kChannels>
 __host__ __device__ constexpr int place_of(int channel) {
   constexpr int kLanes = kChannels / kOwn;
   return (channel % 4 + channel / (kChannels / 2) * 4) * kLanes + channel % (kChannels / 2) / 4;
-}
-
-/// `count` times `bytes` further: one instruction.
-__device__ __forceinline__ const float* advance(const float* from, unsigned count, unsigned bytes) {
-  asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(from) : "r"(count), "r"(bytes));
-  return from;
 }
 
 /// tap += weights * y over `count` channels of y, a multiple of kStep.

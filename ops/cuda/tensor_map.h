@@ -49,7 +49,7 @@ inline TensorMapForm short_rows(CUtensorMapSwizzle swizzle) {
 }
 
 /// A tensor of two-byte elements or floats, innermost dimension first; strides in elements, of all
-/// but that one.
+/// but that one. False where the copy engine does not take it so.
 template <int kRank>
 bool encode_tensor_map(CUtensorMap* map, Type type, const void* data, const int64_t (&sizes)[kRank],
                        const int64_t (&strides)[kRank - 1], const int (&box)[kRank],
@@ -64,13 +64,23 @@ bool encode_tensor_map(CUtensorMap* map, Type type, const void* data, const int6
     steps[i] = 1;
     if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1] * size_of(type));
   }
-  return tensor_map_encoder()(map,
-                              type == Type::kFloat  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-                              : type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                              kRank, const_cast<void*>(data), extent, bytes, box_extent, steps,
-                              CU_TENSOR_MAP_INTERLEAVE_NONE, form.swizzle, form.fetched,
-                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  const auto encode = [&] {
+    return tensor_map_encoder()(map,
+                                type == Type::kFloat  ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                : type == Type::kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                      : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                                kRank, const_cast<void*>(data), extent, bytes, box_extent, steps,
+                                CU_TENSOR_MAP_INTERLEAVE_NONE, form.swizzle, form.fetched,
+                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult result = encode();
+  if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) {
+    // A thread's first call: nothing has bound the device's context to it yet.
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || cudaSetDevice(device) != cudaSuccess) return false;
+    result = encode();
+  }
+  return result == CUDA_SUCCESS;
 }
 
 }  // namespace hdfnet::ops::cuda
