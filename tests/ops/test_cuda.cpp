@@ -123,6 +123,63 @@ TEST_F(Cuda, AChainOfSmallCallsIsInOrder) {
   }
 }
 
+// The same for generated filters, among them and with dynamic_filter in turns.
+TEST_F(Cuda, AChainOfGeneratedFiltersIsInOrder) {
+  constexpr int kCalls = 16;
+  for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+    const FilterCase c{1, 16, 80, 80, 3, {3}, false, layout, layout};
+    const at::Tensor first = c.make_x(kHalfOnGpu);
+    const at::Tensor kernels = c.make_kernels(kHalfOnGpu).div_(3);
+    const at::Tensor weight = at::randn({1, 16 * 9, 16}, kHalfOnGpu).div_(16);
+    for (const int every : {1, 2}) {  // this many calls have one of dynamic_filter in front
+      const auto chain = [&](bool one_by_one) {
+        at::Tensor x = first;
+        for (int i = 0; i < kCalls; ++i) {
+          x = i % every != 0 ? ops::dynamic_filter(x, kernels, c.dilations)
+                             : ops::generated_dynamic_filter(x, x.unsqueeze(1), weight,
+                                                             std::nullopt, c.dilations)
+                                   .tanh();
+          if (one_by_one) c10::cuda::device_synchronize();
+        }
+        return x;
+      };
+      const at::Tensor expected = chain(true);
+      EXPECT_TRUE(expected.isfinite().all().item<bool>());
+      for (int round = 0; round < 5; ++round) {
+        EXPECT_TRUE(at::equal(chain(false), expected)) << name(layout) << ", " << every;
+      }
+    }
+  }
+}
+
+// A thread whose first call this is has no context yet; it gets the same kernel and the same bits.
+TEST_F(Cuda, AThreadsFirstCallIsAsEveryOther) {
+  for (const at::ScalarType type : {at::kHalf, at::kFloat}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    at::globalContext().setAllowTF32CuBLAS(type == at::kFloat);
+    const at::Tensor x = at::randn({1, 16, 64, 64}, options);
+    const at::Tensor y = at::randn({1, 1, 64, 64, 64}, options);
+    const at::Tensor weight = at::randn({3, 16 * 9, 64}, options);
+    const auto call = [&] {
+      return ops::generated_dynamic_filter(x, y, weight, std::nullopt, {1, 3, 5});
+    };
+    const at::Tensor expected = call();
+    at::Tensor result;
+    std::string fault;
+    std::thread thread([&] {
+      try {
+        result = call();
+      } catch (const std::exception& error) {
+        fault = error.what();
+      }
+    });
+    thread.join();
+    ASSERT_EQ(fault, "");
+    EXPECT_TRUE(at::equal(result, expected)) << at::toString(type);
+  }
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
+
 // A replay must compute from what the inputs hold then, on all paths.
 TEST_F(Cuda, GraphReplaysUseTheInputsOfTheMoment) {
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {

@@ -1,0 +1,275 @@
+// The kernels of dynamic_filter and of its gradients on the emulated card, beside float64.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cuda/filter_arguments.h"
+#include "tensors.h"
+
+namespace hdfnet::ops::cuda {
+namespace {
+
+using emulated::Expected;
+using emulated::Format;
+using emulated::Lie;
+using emulated::name;
+using emulated::Sizes;
+using emulated::Tensor;
+
+struct Case {
+  int batch, channels, height, width, kernel_size;
+  std::vector<int> dilations;
+  bool concat_input = false;
+  bool slices = false;  // x and the result are parts of larger tensors
+
+  int branches() const { return static_cast<int>(dilations.size()); }
+  std::string name() const {
+    std::string text = "N " + std::to_string(batch) + ", C " + std::to_string(channels) + ", " +
+                       std::to_string(height) + " x " + std::to_string(width) + ", K " +
+                       std::to_string(kernel_size) + ", dilations";
+    for (const int dilation : dilations) text += " " + std::to_string(dilation);
+    return text + (concat_input ? ", x in front" : "") + (slices ? ", slices" : "");
+  }
+};
+
+Lie lie(Format format, bool slice) {
+  Lie l{format == Format::kPlanes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1}, {}, {}};
+  if (slice) l.before = {1, 0, 1, 8}, l.after = {0, 1, 2, 8};
+  // Pixels of channels_last that do not follow one another are left to other kernels.
+  if (slice && format == Format::kChannelsLast) l.before = {1, 0, 0, 0}, l.after = {1, 0, 0, 0};
+  return l;
+}
+
+/// N, B, C, K*K, H, W.
+Lie lie_of_kernels(Format format) {
+  return {format == Format::kPlanes ? std::vector{0, 1, 2, 3, 4, 5} : std::vector{0, 4, 5, 1, 2, 3},
+          {},
+          {}};
+}
+
+class Call {
+ public:
+  Call(const Case& c, Type type, Format format)
+      : case_(c),
+        type_(type),
+        format_(format),
+        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
+        kernels_(type, of_kernels(), lie_of_kernels(format)),
+        out_(type, {c.batch, (c.branches() + front()) * c.channels, c.height, c.width},
+             lie(format, c.slices)) {
+    x_.fill(1, 1);
+    kernels_.fill(2, 1);
+    FilterArguments& a = arguments_;
+    a.x = x_.data(), a.kernels = kernels_.data(), a.out = out_.data();
+    a.type = type;
+    a.batch = c.batch, a.branches = c.branches(), a.channels = c.channels;
+    a.height = c.height, a.width = c.width;
+    a.kernel_size = c.kernel_size;
+    a.concat_input = c.concat_input;
+    a.output_channel = front() * c.channels;
+    x_.strides_to(a.x_stride);
+    kernels_.strides_to(a.kernel_stride);
+    out_.strides_to(a.out_stride);
+    std::copy(c.dilations.begin(), c.dilations.end(), a.dilation);
+  }
+
+  const FilterArguments& arguments() const { return arguments_; }
+
+  void expect_result(const std::string& kernel) const {
+    expect_float64s(out_, kernel + ": " + case_.name(), [&](const Sizes& at) {
+      const Case& c = case_;
+      Expected result;
+      const int64_t of_results = at[1] - front() * c.channels;
+      if (of_results < 0) {
+        result.add(x_.get(at));
+        return result;
+      }
+      const int64_t b = of_results / c.channels, of_x = of_results % c.channels;
+      for (int64_t tap = 0; tap < taps(); ++tap) {
+        int64_t row = at[2], column = at[3];
+        if (!move(b, tap, 1, &row, &column)) continue;
+        result.add(kernels_.get({at[0], b, of_x, tap, at[2], at[3]}) *
+                   x_.get({at[0], of_x, row, column}));
+      }
+      return result;
+    });
+  }
+
+  /// The gradient of x by `launch`, from a gradient that lies as the result.
+  template <typename Can, typename Launch>
+  bool expect_gradient_of_input(const std::string& kernel, const Can& can, const Launch& launch) {
+    Tensor grad(type_, out_.sizes(), lie(format_, case_.slices));
+    grad.fill(3, 1);
+    Tensor result(type_, x_.sizes(), lie(format_, false));
+    FilterGradientArguments a = gradient(grad, result);
+    if (!can(a)) return false;
+    EXPECT_EQ(launch(a, nullptr), cudaSuccess);
+    expect_float64s(result, kernel + ": " + case_.name(), [&](const Sizes& at) {
+      const Case& c = case_;
+      Expected sum;
+      if (c.concat_input) sum.add(grad.get(at));
+      for (int64_t b = 0; b < c.branches(); ++b) {
+        for (int64_t tap = 0; tap < taps(); ++tap) {
+          int64_t row = at[2], column = at[3];
+          if (!move(b, tap, -1, &row, &column)) continue;
+          sum.add(kernels_.get({at[0], b, at[1], tap, row, column}) *
+                  grad.get({at[0], (front() + b) * c.channels + at[1], row, column}));
+        }
+      }
+      return sum;
+    });
+    return true;
+  }
+
+  template <typename Can, typename Launch>
+  bool expect_gradient_of_kernels(const std::string& kernel, const Can& can, const Launch& launch) {
+    Tensor grad(type_, out_.sizes(), lie(format_, case_.slices));
+    grad.fill(3, 1);
+    Tensor result(type_, of_kernels(), lie_of_kernels(format_));
+    FilterGradientArguments a = gradient(grad, result);
+    if (!can(a)) return false;
+    EXPECT_EQ(launch(a, nullptr), cudaSuccess);
+    expect_float64s(result, kernel + ": " + case_.name(), [&](const Sizes& at) {
+      const Case& c = case_;
+      Expected product;
+      int64_t row = at[4], column = at[5];
+      if (move(at[1], at[3], 1, &row, &column)) {
+        product.add(grad.get({at[0], (front() + at[1]) * c.channels + at[2], at[4], at[5]}) *
+                    x_.get({at[0], at[2], row, column}));
+      }
+      return product;
+    });
+    return true;
+  }
+
+ private:
+  int front() const { return case_.concat_input ? 1 : 0; }
+  int64_t taps() const { return int64_t{case_.kernel_size} * case_.kernel_size; }
+  Sizes of_kernels() const {
+    const Case& c = case_;
+    return {c.batch, c.branches(), c.channels, taps(), c.height, c.width};
+  }
+
+  /// By a tap, there or back; whether that is in the plane.
+  bool move(int64_t b, int64_t tap, int direction, int64_t* row, int64_t* column) const {
+    const Case& c = case_;
+    const int64_t dilation = direction * c.dilations[static_cast<std::size_t>(b)];
+    *row += (tap / c.kernel_size - c.kernel_size / 2) * dilation;
+    *column += (tap % c.kernel_size - c.kernel_size / 2) * dilation;
+    return *row >= 0 && *row < c.height && *column >= 0 && *column < c.width;
+  }
+
+  FilterGradientArguments gradient(Tensor& grad, Tensor& result) const {
+    FilterGradientArguments a{};
+    a.filter = arguments_;
+    a.grad = grad.data();
+    grad.strides_to(a.grad_stride);
+    a.out = result.data();
+    result.strides_to(a.out_stride);
+    return a;
+  }
+
+  Case case_;
+  Type type_;
+  Format format_;
+  Tensor x_, kernels_, out_;
+  FilterArguments arguments_{};
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {
+      {2, 4, 13, 24, 3, {1, 3, 5}, true},
+      {1, 8, 9, 16, 5, {2}, false, true},
+  };
+#if !defined(__SANITIZE_THREAD__)
+  all.push_back({1, 3, 7, 9, 3, {4, 1}});
+  all.push_back({1, 8, 21, 136, 3, {1}, false, true});
+  all.push_back({1, 2, 40, 72, 7, {1, 3}, true});
+  all.push_back({3, 16, 5, 6, 3, {32, 2}, true});
+  all.push_back({1, 1, 1, 1, 5, {1}});
+#endif
+  return all;
+}
+
+class DynamicFilter : public testing::TestWithParam<std::tuple<Type, Format>> {
+ protected:
+  DynamicFilter() { emulated::card().processors = 1; }
+  Type type() const { return std::get<0>(GetParam()); }
+  Format format() const { return std::get<1>(GetParam()); }
+  bool planes() const { return format() == Format::kPlanes; }
+};
+
+TEST_P(DynamicFilter, EveryKernelsResultIsFloat64s) {
+  struct Kernel {
+    const char* name;
+    bool (*can)(const FilterArguments&, std::string*);
+    cudaError_t (*launch)(const FilterArguments&, cudaStream_t);
+    bool planes, channels_last;  // what it takes of these cases
+  };
+  const auto always = [](const FilterArguments&, std::string*) { return true; };
+  const Kernel kernels[] = {
+      {"direct", &can_run_filter_direct, &launch_filter_direct, true, false},
+      {"planes", &can_run_filter_planes, &launch_filter_planes, true, false},
+      {"ring", &can_run_filter_ring, &launch_filter_ring, true, false},
+      {"pixels", &can_run_filter_pixels, &launch_filter_pixels, false, true},
+      {"pixel ring", &can_run_filter_pixel_ring, &launch_filter_pixel_ring, false, true},
+      {"strided", always, &launch_filter_strided, true, true},
+  };
+  std::map<std::string, int> runs;
+  for (const Case& c : cases()) {
+    for (const Kernel& kernel : kernels) {
+      const Call call(c, type(), format());
+      if (!kernel.can(call.arguments(), nullptr)) continue;
+      EXPECT_EQ(kernel.launch(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result(kernel.name);
+      ++runs[kernel.name];
+    }
+  }
+  for (const Kernel& kernel : kernels) {
+    if (planes() ? kernel.planes : kernel.channels_last) {
+      EXPECT_GT(runs[kernel.name], 0) << kernel.name;
+    }
+  }
+}
+
+TEST_P(DynamicFilter, EveryGradientIsFloat64s) {
+  std::map<std::string, int> runs;
+  for (const Case& c : cases()) {
+    Call call(c, type(), format());
+    const auto always = [](const FilterGradientArguments&) { return true; };
+    const auto can = [](auto function, bool of_kernels) {
+      return [=](const FilterGradientArguments& a) { return function(a, of_kernels, nullptr); };
+    };
+    const auto note = [&](const char* kernel, bool ran) { runs[kernel] += ran ? 1 : 0; };
+    note("of x, planes",
+         call.expect_gradient_of_input("of x, planes", can(&can_run_filter_gradient_planes, false),
+                                       &launch_filter_gradient_of_input_planes));
+    note("of x, pixels",
+         call.expect_gradient_of_input("of x, pixels", can(&can_run_filter_gradient_pixels, false),
+                                       &launch_filter_gradient_of_input_pixels));
+    call.expect_gradient_of_input("of x, strided", always, &launch_filter_gradient_of_input);
+    note("of kernels, planes", call.expect_gradient_of_kernels(
+                                   "of kernels, planes", can(&can_run_filter_gradient_planes, true),
+                                   &launch_filter_gradient_of_kernels_planes));
+    note("of kernels, pixels", call.expect_gradient_of_kernels(
+                                   "of kernels, pixels", can(&can_run_filter_gradient_pixels, true),
+                                   &launch_filter_gradient_of_kernels_pixels));
+    call.expect_gradient_of_kernels("of kernels, strided", always,
+                                    &launch_filter_gradient_of_kernels);
+  }
+  const std::string form = planes() ? "planes" : "pixels";
+  EXPECT_GT(runs["of x, " + form], 0);
+  EXPECT_GT(runs["of kernels, " + form], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DynamicFilter,
+                         testing::Combine(testing::Values(Type::kHalf, Type::kBFloat16,
+                                                          Type::kFloat),
+                                          testing::Values(Format::kPlanes, Format::kChannelsLast)),
+                         [](const auto& parameters) {
+                           return name(std::get<0>(parameters.param)) +
+                                  name(std::get<1>(parameters.param));
+                         });
+
+}  // namespace
+}  // namespace hdfnet::ops::cuda

@@ -1,0 +1,261 @@
+// The kernels of generated_dynamic_filter on the emulated card, beside float64.
+#include <gtest/gtest.h>
+
+#include "cuda/generated_filter_arguments.h"
+#include "tensors.h"
+
+namespace hdfnet::ops::cuda {
+namespace {
+
+using emulated::Expected;
+using emulated::Format;
+using emulated::Lie;
+using emulated::name;
+using emulated::Sizes;
+using emulated::Tensor;
+
+struct Case {
+  int batch, branches, groups, channels, source_channels, height, width;
+  std::vector<int> dilations;
+  bool concat_input = false;
+  bool bias = true;
+  bool slices = false;  // of larger tensors, beginning at 16 bytes
+
+  std::string name() const {
+    std::string text = "N " + std::to_string(batch) + ", B " + std::to_string(branches) + ", G " +
+                       std::to_string(groups) + ", C " + std::to_string(channels) + ", Cy " +
+                       std::to_string(source_channels) + ", " + std::to_string(height) + " x " +
+                       std::to_string(width) + ", dilations";
+    for (const int dilation : dilations) text += " " + std::to_string(dilation);
+    return text + (concat_input ? ", x in front" : "") + (bias ? "" : ", no bias") +
+           (slices ? ", slices" : "");
+  }
+};
+
+/// N, C, H, W, or with G before C.
+Lie lie(Format format, bool slice, bool of_y = false) {
+  Lie l;
+  const bool planes = format == Format::kPlanes;
+  if (of_y) {
+    l.order = planes ? std::vector{0, 1, 2, 3, 4} : std::vector{0, 3, 4, 1, 2};
+    if (slice) l.before = {1, 0, 0, 1, 8}, l.after = {0, 0, 0, 2, 8};
+  } else {
+    l.order = planes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1};
+    if (slice) l.before = {1, 16, 1, 8}, l.after = {0, 8, 2, 8};
+  }
+  return l;
+}
+
+/// A call: its tensors, its arguments and what should come out.
+class Call {
+ public:
+  Call(const Case& c, Type type, Format format, bool tf32)
+      : case_(c),
+        tf32_(tf32),
+        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
+        y_(type, {c.batch, c.groups, c.source_channels, c.height, c.width},
+           lie(format, c.slices, true)),
+        weight_(type, {c.branches, c.channels * 9, c.source_channels}, {{0, 1, 2}, {}, {}}),
+        bias_(type, {c.branches, c.channels * 9}, {{0, 1}, {}, {}}),
+        out_(type, {c.batch, (c.branches + front()) * c.channels, c.height, c.width},
+             lie(format, c.slices)) {
+    x_.fill(1, 1);
+    y_.fill(2, 1);
+    weight_.fill(3, 1 / std::sqrt(static_cast<float>(c.source_channels)));
+    bias_.fill(4, 1);
+    GeneratedFilterArguments& a = arguments_;
+    a.x = x_.data(), a.y = y_.data(), a.weight = weight_.data(), a.out = out_.data();
+    a.bias = c.bias ? bias_.data() : nullptr;
+    a.type = type;
+    a.allow_tf32 = tf32;
+    a.batch = c.batch, a.branches = c.branches, a.groups = c.groups, a.channels = c.channels;
+    a.source_channels = c.source_channels, a.height = c.height, a.width = c.width;
+    a.kernel_size = 3;
+    a.concat_input = c.concat_input;
+    a.output_channel = front() * c.channels;
+    x_.strides_to(a.x_stride);
+    y_.strides_to(a.y_stride);
+    weight_.strides_to(a.weight_stride);
+    bias_.strides_to(a.bias_stride);
+    out_.strides_to(a.out_stride);
+    std::copy(c.dilations.begin(), c.dilations.end(), a.dilation);
+  }
+
+  const GeneratedFilterArguments& arguments() const { return arguments_; }
+
+  void expect_result() const {
+    const Case& c = case_;
+    expect_float64s(out_, c.name(), [&](const Sizes& at) {
+      Expected result;
+      const int64_t of_results = at[1] - front() * c.channels;
+      if (of_results < 0) {
+        result.add(x_.get(at));
+        return result;
+      }
+      const int64_t b = of_results / c.channels, of_x = of_results % c.channels;
+      const int64_t dilation = c.dilations[static_cast<std::size_t>(b)];
+      for (int64_t tap = 0; tap < 9; ++tap) {
+        const int64_t row = at[2] + (tap / 3 - 1) * dilation;
+        const int64_t column = at[3] + (tap % 3 - 1) * dilation;
+        if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+        const double x = x_.get({at[0], of_x, row, column});
+        const int64_t product = of_x * 9 + tap;
+        if (c.bias) result.add(bias_.get({b, product}) * x);
+        for (int64_t s = 0; s < c.source_channels; ++s) {
+          const double y = y_.get({at[0], c.groups == 1 ? 0 : b, s, at[2], at[3]});
+          result.add(operand(weight_.get({b, product, s})) * operand(y) * x);
+        }
+      }
+      return result;
+    });
+  }
+
+ private:
+  int front() const { return case_.concat_input ? 1 : 0; }
+
+  /// To the nearest that TF32 holds, ties away from zero.
+  double operand(double value) const {
+    if (!tf32_) return value;
+    const auto bits = std::bit_cast<unsigned>(static_cast<float>(value));
+    return std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u);
+  }
+
+  Case case_;
+  bool tf32_;
+  Tensor x_, y_, weight_, bias_, out_;
+  GeneratedFilterArguments arguments_{};
+};
+
+/// Partial tiles, several of a block, groups, branches, slices.
+std::vector<Case> few_cases() {
+  return {
+      {1, 2, 2, 32, 64, 13, 40, {1, 3}, true},
+      {2, 2, 1, 16, 24, 10, 24, {8, 2}, true, false, true},
+  };
+}
+
+/// The same, and more images, reaches and rounds of a block; fewer where every access is followed.
+std::vector<Case> cases() {
+  std::vector<Case> all = few_cases();
+#if !defined(__SANITIZE_THREAD__)
+  all.push_back({2, 2, 2, 16, 8, 5, 8, {8, 7}});
+  all.push_back({1, 5, 1, 16, 64, 9, 24, {1, 2, 4, 6, 8}, true});
+  all.push_back({3, 1, 1, 16, 16, 40, 40, {3}, true});
+#endif
+  return all;
+}
+
+class GeneratedFilter : public testing::TestWithParam<std::tuple<Type, Format>> {
+ protected:
+  GeneratedFilter() { emulated::card().processors = 1; }
+  Type type() const { return std::get<0>(GetParam()); }
+  Format format() const { return std::get<1>(GetParam()); }
+
+  void expect_warpgroups(const Case& c) const {
+    const Call call(c, type(), format(), type() == Type::kFloat);
+    const GeneratedFilterArguments& a = call.arguments();
+    const std::int64_t products = emulated::counts().products;
+    std::string why;
+    if (type() == Type::kFloat) {
+      ASSERT_TRUE(can_run_generated_filter_wgmma_tf32(a, &why)) << c.name() << ": " << why;
+      ASSERT_EQ(launch_generated_filter_wgmma_tf32(a, nullptr), cudaSuccess);
+    } else {
+      ASSERT_TRUE(can_run_generated_filter_wgmma(a, &why)) << c.name() << ": " << why;
+      ASSERT_EQ(launch_generated_filter_wgmma(a, nullptr), cudaSuccess);
+    }
+    EXPECT_GT(emulated::counts().products, products) << "no other kernel takes its place";
+    call.expect_result();
+  }
+};
+
+TEST_P(GeneratedFilter, OfWarpgroupsIsFloat64s) {
+  for (const Case& c : cases()) expect_warpgroups(c);
+}
+
+// Rows that end within a 16-byte piece of what is fetched or written at a time.
+TEST_P(GeneratedFilter, OfWarpgroupsTakesWidthsOfFours) {
+  if (type() != Type::kFloat || format() != Format::kPlanes) GTEST_SKIP() << "widths are eights";
+  for (const int width : {4, 12, 20, 28})
+    expect_warpgroups({1, 2, 1, 16, 16, 7, width, {1, 8}, true});
+}
+
+TEST_P(GeneratedFilter, OfWarpsIsFloat64s) {
+  for (const Case& c : few_cases()) {
+    const Call call(c, type(), format(), type() == Type::kFloat);
+    std::string why;
+    ASSERT_TRUE(can_run_generated_filter_mma(call.arguments(), &why)) << c.name() << ": " << why;
+    ASSERT_EQ(launch_generated_filter_mma(call.arguments(), nullptr), cudaSuccess);
+    call.expect_result();
+  }
+}
+
+TEST_P(GeneratedFilter, InExactArithmeticIsFloat64s) {
+  if (type() != Type::kFloat) GTEST_SKIP() << "for float";
+  std::vector<Case> all = few_cases();
+  all.push_back({1, 2, 2, 3, 5, 7, 9, {1, 3}, true});
+  for (const Case& c : all) {
+    const Call call(c, type(), format(), false);
+    std::string why;
+    ASSERT_TRUE(can_run_generated_filter_simt(call.arguments(), &why)) << c.name() << ": " << why;
+    ASSERT_EQ(launch_generated_filter_simt(call.arguments(), nullptr), cudaSuccess);
+    call.expect_result();
+  }
+}
+
+TEST_P(GeneratedFilter, OfAnySizesIsFloat64s) {
+  for (const Case& c : std::vector<Case>{{1, 2, 2, 3, 5, 7, 9, {1, 3}, true},
+                                         {2, 1, 1, 2, 3, 5, 6, {9}, false, false, true}}) {
+    const Call call(c, type(), format(), false);
+    ASSERT_EQ(launch_generated_filter_scalar(call.arguments(), nullptr), cudaSuccess);
+    call.expect_result();
+  }
+}
+
+// TF32, in either format: what the kernels of warpgroups do not take is said.
+TEST(GeneratedFilterChoice, OfWarpgroupsInTf32SaysWhyNot) {
+  for (const Format format : {Format::kPlanes, Format::kChannelsLast}) {
+    const bool planes = format == Format::kPlanes;
+    const auto reason = [&](auto change) {
+      const Call call({1, 1, 1, 16, 16, 8, 12, {2}, true}, Type::kFloat, format, true);
+      GeneratedFilterArguments a = call.arguments();
+      change(a);
+      std::string why;
+      return can_run_generated_filter_wgmma_tf32(a, &why) ? "it can" : why;
+    };
+    using Arguments = GeneratedFilterArguments;
+    EXPECT_EQ(reason([](Arguments&) {}), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.dilation[0] = 8; }), "it can");
+    EXPECT_EQ(reason([](Arguments& a) { a.dilation[0] = 9; }), "dilation above 8");
+    EXPECT_EQ(reason([](Arguments& a) { a.type = Type::kHalf; }), "not float");
+    EXPECT_EQ(reason([](Arguments& a) { a.kernel_size = 5; }), "kernel size other than 3");
+    for (const int i : {0, 2}) {
+      EXPECT_EQ(reason([i](Arguments& a) { a.x_stride[i] += 2; }),
+                "strides of x, y or the result are no multiples of 4");
+      EXPECT_EQ(reason([i](Arguments& a) { a.out_stride[i] += 2; }),
+                "strides of x, y or the result are no multiples of 4");
+    }
+    EXPECT_EQ(reason([](Arguments& a) { a.y_stride[0] += 2; }),
+              "strides of x, y or the result are no multiples of 4");
+    EXPECT_EQ(reason([planes](Arguments& a) { a.x_stride[planes ? 3 : 1] = 2; }),
+              "x or y is not in the result's format");
+    EXPECT_EQ(reason([](Arguments& a) { a.out = static_cast<float*>(a.out) + 1; }),
+              "x, y or the result is not 16-byte aligned");
+    EXPECT_EQ(reason([](Arguments& a) { a.y = static_cast<const float*>(a.y) + 1; }),
+              "x, y or the result is not 16-byte aligned");
+    emulated::card().minor = 1;
+    EXPECT_EQ(reason([](Arguments&) {}), "compute capability other than 9.0");
+    emulated::card().minor = 0;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GeneratedFilter,
+                         testing::Combine(testing::Values(Type::kHalf, Type::kBFloat16,
+                                                          Type::kFloat),
+                                          testing::Values(Format::kPlanes, Format::kChannelsLast)),
+                         [](const auto& parameters) {
+                           return name(std::get<0>(parameters.param)) +
+                                  name(std::get<1>(parameters.param));
+                         });
+
+}  // namespace
+}  // namespace hdfnet::ops::cuda
