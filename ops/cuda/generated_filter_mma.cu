@@ -838,7 +838,7 @@ bool can_run_generated_filter_mma(const GeneratedFilterArguments& a, std::string
                                                : shared_bytes<__half>(a, Form::kDirect);
   if (!fits(bytes)) return no(why, "reach of the taps exceeds shared memory");
   if (a.branches * (a.channels / kGroup) > 65535) return no(why, "more groups than a grid holds");
-  if (a.batch * a.height * a.width > (int64_t{1} << 31)) return no(why, "more than 2^31 pixels");
+  if (a.batch * a.height * a.width >= (int64_t{1} << 31)) return no(why, "2^31 pixels or more");
   // Offsets of a few pixels or channels are computed in 32 bits.
   constexpr int64_t kLargestStride = int64_t{1} << 26;
   for (const int64_t stride :

@@ -174,6 +174,17 @@ inline void expect_float64s(const Tensor& got, const std::string& name,
   EXPECT_TRUE(got.rest_is_untouched()) << name;
 }
 
+/// Runs a test in as many orders of threads and copies as HDFNET_TEST_SCALE says, one by default.
+inline void in_every_order(const std::function<void()>& test) {
+  const char* const text = std::getenv("HDFNET_TEST_SCALE");
+  const unsigned orders = text != nullptr ? static_cast<unsigned>(std::atoi(text)) : 1;
+  for (unsigned seed = 1; seed <= orders; ++seed) {
+    SCOPED_TRACE("order " + std::to_string(seed));
+    order_differently(seed);
+    test();
+  }
+}
+
 enum class Format { kPlanes, kChannelsLast };
 
 inline std::string name(Type type) {

@@ -11,6 +11,7 @@ namespace {
 
 using emulated::Expected;
 using emulated::Format;
+using emulated::in_every_order;
 using emulated::Lie;
 using emulated::name;
 using emulated::Sizes;
@@ -200,66 +201,72 @@ class DynamicFilter : public testing::TestWithParam<std::tuple<Type, Format>> {
 };
 
 TEST_P(DynamicFilter, EveryKernelsResultIsFloat64s) {
-  struct Kernel {
-    const char* name;
-    bool (*can)(const FilterArguments&, std::string*);
-    cudaError_t (*launch)(const FilterArguments&, cudaStream_t);
-    bool planes, channels_last;  // what it takes of these cases
-  };
-  const auto always = [](const FilterArguments&, std::string*) { return true; };
-  const Kernel kernels[] = {
-      {"direct", &can_run_filter_direct, &launch_filter_direct, true, false},
-      {"planes", &can_run_filter_planes, &launch_filter_planes, true, false},
-      {"ring", &can_run_filter_ring, &launch_filter_ring, true, false},
-      {"pixels", &can_run_filter_pixels, &launch_filter_pixels, false, true},
-      {"pixel ring", &can_run_filter_pixel_ring, &launch_filter_pixel_ring, false, true},
-      {"strided", always, &launch_filter_strided, true, true},
-  };
-  std::map<std::string, int> runs;
-  for (const Case& c : cases()) {
+  in_every_order([&] {
+    struct Kernel {
+      const char* name;
+      bool (*can)(const FilterArguments&, std::string*);
+      cudaError_t (*launch)(const FilterArguments&, cudaStream_t);
+      bool planes, channels_last;  // what it takes of these cases
+    };
+    const auto always = [](const FilterArguments&, std::string*) { return true; };
+    const Kernel kernels[] = {
+        {"direct", &can_run_filter_direct, &launch_filter_direct, true, false},
+        {"planes", &can_run_filter_planes, &launch_filter_planes, true, false},
+        {"ring", &can_run_filter_ring, &launch_filter_ring, true, false},
+        {"pixels", &can_run_filter_pixels, &launch_filter_pixels, false, true},
+        {"pixel ring", &can_run_filter_pixel_ring, &launch_filter_pixel_ring, false, true},
+        {"strided", always, &launch_filter_strided, true, true},
+    };
+    std::map<std::string, int> runs;
+    for (const Case& c : cases()) {
+      for (const Kernel& kernel : kernels) {
+        const Call call(c, type(), format());
+        if (!kernel.can(call.arguments(), nullptr)) continue;
+        EXPECT_EQ(kernel.launch(call.arguments(), nullptr), cudaSuccess);
+        call.expect_result(kernel.name);
+        ++runs[kernel.name];
+      }
+    }
     for (const Kernel& kernel : kernels) {
-      const Call call(c, type(), format());
-      if (!kernel.can(call.arguments(), nullptr)) continue;
-      EXPECT_EQ(kernel.launch(call.arguments(), nullptr), cudaSuccess);
-      call.expect_result(kernel.name);
-      ++runs[kernel.name];
+      if (planes() ? kernel.planes : kernel.channels_last) {
+        EXPECT_GT(runs[kernel.name], 0) << kernel.name;
+      }
     }
-  }
-  for (const Kernel& kernel : kernels) {
-    if (planes() ? kernel.planes : kernel.channels_last) {
-      EXPECT_GT(runs[kernel.name], 0) << kernel.name;
-    }
-  }
+  });
 }
 
 TEST_P(DynamicFilter, EveryGradientIsFloat64s) {
-  std::map<std::string, int> runs;
-  for (const Case& c : cases()) {
-    Call call(c, type(), format());
-    const auto always = [](const FilterGradientArguments&) { return true; };
-    const auto can = [](auto function, bool of_kernels) {
-      return [=](const FilterGradientArguments& a) { return function(a, of_kernels, nullptr); };
-    };
-    const auto note = [&](const char* kernel, bool ran) { runs[kernel] += ran ? 1 : 0; };
-    note("of x, planes",
-         call.expect_gradient_of_input("of x, planes", can(&can_run_filter_gradient_planes, false),
-                                       &launch_filter_gradient_of_input_planes));
-    note("of x, pixels",
-         call.expect_gradient_of_input("of x, pixels", can(&can_run_filter_gradient_pixels, false),
-                                       &launch_filter_gradient_of_input_pixels));
-    call.expect_gradient_of_input("of x, strided", always, &launch_filter_gradient_of_input);
-    note("of kernels, planes", call.expect_gradient_of_kernels(
-                                   "of kernels, planes", can(&can_run_filter_gradient_planes, true),
-                                   &launch_filter_gradient_of_kernels_planes));
-    note("of kernels, pixels", call.expect_gradient_of_kernels(
-                                   "of kernels, pixels", can(&can_run_filter_gradient_pixels, true),
-                                   &launch_filter_gradient_of_kernels_pixels));
-    call.expect_gradient_of_kernels("of kernels, strided", always,
-                                    &launch_filter_gradient_of_kernels);
-  }
-  const std::string form = planes() ? "planes" : "pixels";
-  EXPECT_GT(runs["of x, " + form], 0);
-  EXPECT_GT(runs["of kernels, " + form], 0);
+  in_every_order([&] {
+    std::map<std::string, int> runs;
+    for (const Case& c : cases()) {
+      Call call(c, type(), format());
+      const auto always = [](const FilterGradientArguments&) { return true; };
+      const auto can = [](auto function, bool of_kernels) {
+        return [=](const FilterGradientArguments& a) { return function(a, of_kernels, nullptr); };
+      };
+      const auto note = [&](const char* kernel, bool ran) { runs[kernel] += ran ? 1 : 0; };
+      note("of x, planes", call.expect_gradient_of_input(
+                               "of x, planes", can(&can_run_filter_gradient_planes, false),
+                               &launch_filter_gradient_of_input_planes));
+      note("of x, pixels", call.expect_gradient_of_input(
+                               "of x, pixels", can(&can_run_filter_gradient_pixels, false),
+                               &launch_filter_gradient_of_input_pixels));
+      call.expect_gradient_of_input("of x, strided", always, &launch_filter_gradient_of_input);
+      note("of kernels, planes",
+           call.expect_gradient_of_kernels("of kernels, planes",
+                                           can(&can_run_filter_gradient_planes, true),
+                                           &launch_filter_gradient_of_kernels_planes));
+      note("of kernels, pixels",
+           call.expect_gradient_of_kernels("of kernels, pixels",
+                                           can(&can_run_filter_gradient_pixels, true),
+                                           &launch_filter_gradient_of_kernels_pixels));
+      call.expect_gradient_of_kernels("of kernels, strided", always,
+                                      &launch_filter_gradient_of_kernels);
+    }
+    const std::string form = planes() ? "planes" : "pixels";
+    EXPECT_GT(runs["of x, " + form], 0);
+    EXPECT_GT(runs["of kernels, " + form], 0);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DynamicFilter,

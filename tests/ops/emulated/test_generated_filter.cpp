@@ -9,6 +9,7 @@ namespace {
 
 using emulated::Expected;
 using emulated::Format;
+using emulated::in_every_order;
 using emulated::Lie;
 using emulated::name;
 using emulated::Sizes;
@@ -169,46 +170,56 @@ class GeneratedFilter : public testing::TestWithParam<std::tuple<Type, Format>> 
 };
 
 TEST_P(GeneratedFilter, OfWarpgroupsIsFloat64s) {
-  for (const Case& c : cases()) expect_warpgroups(c);
+  in_every_order([&] {
+    for (const Case& c : cases()) expect_warpgroups(c);
+  });
 }
 
 // Rows that end within a 16-byte piece of what is fetched or written at a time.
 TEST_P(GeneratedFilter, OfWarpgroupsTakesWidthsOfFours) {
   if (type() != Type::kFloat || format() != Format::kPlanes) GTEST_SKIP() << "widths are eights";
-  for (const int width : {4, 12, 20, 28})
-    expect_warpgroups({1, 2, 1, 16, 16, 7, width, {1, 8}, true});
+  in_every_order([&] {
+    for (const int width : {4, 12, 20, 28})
+      expect_warpgroups({1, 2, 1, 16, 16, 7, width, {1, 8}, true});
+  });
 }
 
 TEST_P(GeneratedFilter, OfWarpsIsFloat64s) {
-  for (const Case& c : few_cases()) {
-    const Call call(c, type(), format(), type() == Type::kFloat);
-    std::string why;
-    ASSERT_TRUE(can_run_generated_filter_mma(call.arguments(), &why)) << c.name() << ": " << why;
-    ASSERT_EQ(launch_generated_filter_mma(call.arguments(), nullptr), cudaSuccess);
-    call.expect_result();
-  }
+  in_every_order([&] {
+    for (const Case& c : few_cases()) {
+      const Call call(c, type(), format(), type() == Type::kFloat);
+      std::string why;
+      ASSERT_TRUE(can_run_generated_filter_mma(call.arguments(), &why)) << c.name() << ": " << why;
+      ASSERT_EQ(launch_generated_filter_mma(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result();
+    }
+  });
 }
 
 TEST_P(GeneratedFilter, InExactArithmeticIsFloat64s) {
   if (type() != Type::kFloat) GTEST_SKIP() << "for float";
-  std::vector<Case> all = few_cases();
-  all.push_back({1, 2, 2, 3, 5, 7, 9, {1, 3}, true});
-  for (const Case& c : all) {
-    const Call call(c, type(), format(), false);
-    std::string why;
-    ASSERT_TRUE(can_run_generated_filter_simt(call.arguments(), &why)) << c.name() << ": " << why;
-    ASSERT_EQ(launch_generated_filter_simt(call.arguments(), nullptr), cudaSuccess);
-    call.expect_result();
-  }
+  in_every_order([&] {
+    std::vector<Case> all = few_cases();
+    all.push_back({1, 2, 2, 3, 5, 7, 9, {1, 3}, true});
+    for (const Case& c : all) {
+      const Call call(c, type(), format(), false);
+      std::string why;
+      ASSERT_TRUE(can_run_generated_filter_simt(call.arguments(), &why)) << c.name() << ": " << why;
+      ASSERT_EQ(launch_generated_filter_simt(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result();
+    }
+  });
 }
 
 TEST_P(GeneratedFilter, OfAnySizesIsFloat64s) {
-  for (const Case& c : std::vector<Case>{{1, 2, 2, 3, 5, 7, 9, {1, 3}, true},
-                                         {2, 1, 1, 2, 3, 5, 6, {9}, false, false, true}}) {
-    const Call call(c, type(), format(), false);
-    ASSERT_EQ(launch_generated_filter_scalar(call.arguments(), nullptr), cudaSuccess);
-    call.expect_result();
-  }
+  in_every_order([&] {
+    for (const Case& c : std::vector<Case>{{1, 2, 2, 3, 5, 7, 9, {1, 3}, true},
+                                           {2, 1, 1, 2, 3, 5, 6, {9}, false, false, true}}) {
+      const Call call(c, type(), format(), false);
+      ASSERT_EQ(launch_generated_filter_scalar(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result();
+    }
+  });
 }
 
 // TF32, in either format: what the kernels of warpgroups do not take is said.
@@ -246,6 +257,17 @@ TEST(GeneratedFilterChoice, OfWarpgroupsInTf32SaysWhyNot) {
     EXPECT_EQ(reason([](Arguments&) {}), "compute capability other than 9.0");
     emulated::card().minor = 0;
   }
+}
+
+TEST(GeneratedFilterChoice, OfWarpsCountsPixelsIn31Bits) {
+  const Call call({1, 1, 1, 16, 16, 1, 8, {1}}, Type::kHalf, Format::kPlanes, false);
+  GeneratedFilterArguments a = call.arguments();
+  std::string why;
+  a.batch = (int64_t{1} << 28) - 1;
+  EXPECT_TRUE(can_run_generated_filter_mma(a, &why)) << why;
+  a.batch = int64_t{1} << 28;
+  EXPECT_FALSE(can_run_generated_filter_mma(a, &why));
+  EXPECT_EQ(why, "2^31 pixels or more");
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GeneratedFilter,

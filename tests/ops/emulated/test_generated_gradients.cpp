@@ -9,6 +9,7 @@ namespace {
 
 using emulated::Expected;
 using emulated::Format;
+using emulated::in_every_order;
 using emulated::Lie;
 using emulated::name;
 using emulated::Sizes;
@@ -161,28 +162,30 @@ class GeneratedGradients : public testing::TestWithParam<Type> {
 };
 
 TEST_P(GeneratedGradients, OfWarpsAreFloat64s) {
-  for (const Case& c : cases()) {
-    Call call(c, GetParam(), Format::kChannelsLast);
-    GeneratedGradientArguments a{};
-    a.grad = call.grad.data(), a.x = call.x.data(), a.y = call.y.data();
-    a.weight = call.weight.data();
-    a.bias = c.bias ? call.bias.data() : nullptr;
-    a.grad_x = call.grad_x.data(), a.grad_y = call.grad_y.data();
-    a.grad_weight = call.grad_weight.data();
-    a.grad_bias = c.bias ? call.grad_bias.data() : nullptr;
-    a.type = GetParam();
-    a.batch = c.batch, a.branches = c.branches(), a.groups = c.groups, a.channels = c.channels;
-    a.source_channels = c.source_channels, a.height = c.height, a.width = c.width;
-    a.concat_input = c.concat_input;
-    std::copy(c.dilations.begin(), c.dilations.end(), a.dilation);
-    std::string why;
-    ASSERT_TRUE(can_run_generated_gradient(a, 3, &why)) << c.name() << ": " << why;
-    Tensor partial(Type::kFloat, {generated_gradient_scratch(a)}, {{0}, {}, {}});
-    a.partial = static_cast<float*>(partial.data());
-    ASSERT_EQ(launch_generated_gradient(a, nullptr), cudaSuccess);
-    // Operands of two bytes, rounded once: a tap's gradient, or the tap.
-    call.expect_gradients(std::ldexp(1, GetParam() == Type::kHalf ? -11 : -8));
-  }
+  in_every_order([&] {
+    for (const Case& c : cases()) {
+      Call call(c, GetParam(), Format::kChannelsLast);
+      GeneratedGradientArguments a{};
+      a.grad = call.grad.data(), a.x = call.x.data(), a.y = call.y.data();
+      a.weight = call.weight.data();
+      a.bias = c.bias ? call.bias.data() : nullptr;
+      a.grad_x = call.grad_x.data(), a.grad_y = call.grad_y.data();
+      a.grad_weight = call.grad_weight.data();
+      a.grad_bias = c.bias ? call.grad_bias.data() : nullptr;
+      a.type = GetParam();
+      a.batch = c.batch, a.branches = c.branches(), a.groups = c.groups, a.channels = c.channels;
+      a.source_channels = c.source_channels, a.height = c.height, a.width = c.width;
+      a.concat_input = c.concat_input;
+      std::copy(c.dilations.begin(), c.dilations.end(), a.dilation);
+      std::string why;
+      ASSERT_TRUE(can_run_generated_gradient(a, 3, &why)) << c.name() << ": " << why;
+      Tensor partial(Type::kFloat, {generated_gradient_scratch(a)}, {{0}, {}, {}});
+      a.partial = static_cast<float*>(partial.data());
+      ASSERT_EQ(launch_generated_gradient(a, nullptr), cudaSuccess);
+      // Operands of two bytes, rounded once: a tap's gradient, or the tap.
+      call.expect_gradients(std::ldexp(1, GetParam() == Type::kHalf ? -11 : -8));
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GeneratedGradients, testing::Values(Type::kHalf, Type::kBFloat16),
@@ -194,40 +197,42 @@ class ExactGeneratedGradients : public testing::TestWithParam<Format> {
 };
 
 TEST_P(ExactGeneratedGradients, AreFloat64s) {
-  for (const Case& c : cases()) {
-    Call call(c, Type::kFloat, GetParam());
-    GeneratedGradientSimtArguments a{};
-    GeneratedFilterArguments& f = a.filter;
-    f.x = call.x.data(), f.y = call.y.data(), f.weight = call.weight.data();
-    f.bias = c.bias ? call.bias.data() : nullptr;
-    f.type = Type::kFloat;
-    f.batch = c.batch, f.branches = c.branches(), f.groups = c.groups, f.channels = c.channels;
-    f.source_channels = c.source_channels, f.height = c.height, f.width = c.width;
-    f.kernel_size = 3;
-    f.concat_input = c.concat_input;
-    f.output_channel = c.front() * c.channels;
-    call.x.strides_to(f.x_stride);
-    call.y.strides_to(f.y_stride);
-    call.weight.strides_to(f.weight_stride);
-    call.bias.strides_to(f.bias_stride);
-    std::copy(c.dilations.begin(), c.dilations.end(), f.dilation);
-    a.grad = static_cast<const float*>(call.grad.data());
-    call.grad.strides_to(a.grad_stride);
-    a.grad_x = static_cast<float*>(call.grad_x.data());
-    call.grad_x.strides_to(a.grad_x_stride);
-    a.grad_y = static_cast<float*>(call.grad_y.data());
-    call.grad_y.strides_to(a.grad_y_stride);
-    a.grad_weight = static_cast<float*>(call.grad_weight.data());
-    a.grad_bias = c.bias ? static_cast<float*>(call.grad_bias.data()) : nullptr;
-    std::string why;
-    ASSERT_TRUE(can_run_generated_gradient_simt(a, &why)) << c.name() << ": " << why;
-    Tensor partial(Type::kFloat, {generated_gradient_simt_scratch(a)}, {{0}, {}, {}});
-    a.partial = static_cast<float*>(partial.data());
-    ASSERT_EQ(launch_generated_gradient_of_x_simt(a, nullptr), cudaSuccess);
-    ASSERT_EQ(launch_generated_gradient_of_y_simt(a, nullptr), cudaSuccess);
-    ASSERT_EQ(launch_generated_gradient_of_weight_simt(a, nullptr), cudaSuccess);
-    call.expect_gradients(std::ldexp(1, -19));
-  }
+  in_every_order([&] {
+    for (const Case& c : cases()) {
+      Call call(c, Type::kFloat, GetParam());
+      GeneratedGradientSimtArguments a{};
+      GeneratedFilterArguments& f = a.filter;
+      f.x = call.x.data(), f.y = call.y.data(), f.weight = call.weight.data();
+      f.bias = c.bias ? call.bias.data() : nullptr;
+      f.type = Type::kFloat;
+      f.batch = c.batch, f.branches = c.branches(), f.groups = c.groups, f.channels = c.channels;
+      f.source_channels = c.source_channels, f.height = c.height, f.width = c.width;
+      f.kernel_size = 3;
+      f.concat_input = c.concat_input;
+      f.output_channel = c.front() * c.channels;
+      call.x.strides_to(f.x_stride);
+      call.y.strides_to(f.y_stride);
+      call.weight.strides_to(f.weight_stride);
+      call.bias.strides_to(f.bias_stride);
+      std::copy(c.dilations.begin(), c.dilations.end(), f.dilation);
+      a.grad = static_cast<const float*>(call.grad.data());
+      call.grad.strides_to(a.grad_stride);
+      a.grad_x = static_cast<float*>(call.grad_x.data());
+      call.grad_x.strides_to(a.grad_x_stride);
+      a.grad_y = static_cast<float*>(call.grad_y.data());
+      call.grad_y.strides_to(a.grad_y_stride);
+      a.grad_weight = static_cast<float*>(call.grad_weight.data());
+      a.grad_bias = c.bias ? static_cast<float*>(call.grad_bias.data()) : nullptr;
+      std::string why;
+      ASSERT_TRUE(can_run_generated_gradient_simt(a, &why)) << c.name() << ": " << why;
+      Tensor partial(Type::kFloat, {generated_gradient_simt_scratch(a)}, {{0}, {}, {}});
+      a.partial = static_cast<float*>(partial.data());
+      ASSERT_EQ(launch_generated_gradient_of_x_simt(a, nullptr), cudaSuccess);
+      ASSERT_EQ(launch_generated_gradient_of_y_simt(a, nullptr), cudaSuccess);
+      ASSERT_EQ(launch_generated_gradient_of_weight_simt(a, nullptr), cudaSuccess);
+      call.expect_gradients(std::ldexp(1, -19));
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, ExactGeneratedGradients,
