@@ -295,6 +295,18 @@ void do_job() {
   }
 }
 
+/// Nobody can go on.
+[[noreturn]] void say_who_waits() {
+  for (const Thread& thread : block->threads) {
+    const auto* const place = static_cast<const unsigned char*>(thread.waits_for);
+    if (place < block->shared || place >= block->shared + block->shared_bytes) continue;
+    const State s = read(reinterpret_cast<const std::uint64_t*>(place));
+    std::fprintf(stderr, "Thread %d waits at byte %td of shared memory: %u arrivals, %d bytes\n",
+                 thread.number, place - block->shared, s.pending, s.bytes);
+  }
+  fail("threads wait for ever");
+}
+
 void run_block(dim3 block_size, std::size_t shared_bytes, const std::function<void()>& kernel) {
   const int threads = static_cast<int>(block_size.x * block_size.y * block_size.z);
   if (threads < 1 || threads > kMostThreads) fail("a block of no threads, or of more than 1024");
@@ -342,7 +354,7 @@ void run_block(dim3 block_size, std::size_t shared_bytes, const std::function<vo
       do_job();
       continue;
     }
-    if (now.ready.empty()) fail("threads wait for ever");
+    if (now.ready.empty()) say_who_waits();
     std::swap(now.ready[chance() % now.ready.size()], now.ready.back());
     Thread& thread = now.threads[static_cast<std::size_t>(now.ready.back())];
     now.ready.pop_back();

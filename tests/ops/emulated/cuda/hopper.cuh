@@ -162,6 +162,7 @@ inline void commit_products() {
 template <int kPending>
 void wait_for_products() {
   products_under_way().finish_to(kPending);
+  emulated::synchronize_warp();  // one instruction: lane 0 may say so for all
 }
 template <int kRegisters>
 void give_registers() {}
