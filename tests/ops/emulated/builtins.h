@@ -39,6 +39,7 @@ inline void __syncwarp() {
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lanes) {
   static_cast<void>(mask);  // always all
+  static_assert(sizeof(T) % 4 == 0);
   T all[32];
   hdfnet::emulated::exchange_in_warp(&value, sizeof(T), all);
   return all[hdfnet::emulated::lane() ^ lanes];
@@ -48,9 +49,7 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
   unsigned result = 0;
   for (int i = 0; i < 4; ++i) {
-    const unsigned digit = selector >> 4 * i & 15u;
-    unsigned byte = static_cast<unsigned>(bytes >> digit % 8 * 8) & 255u;
-    if (digit >= 8) byte = (byte & 128u) != 0 ? 255u : 0u;
+    const unsigned byte = static_cast<unsigned>(bytes >> (selector >> 4 * i & 7u) * 8) & 255u;
     result |= byte << 8 * i;
   }
   return result;

@@ -27,6 +27,8 @@ extern "C" {
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom,
                                                   std::size_t size);
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void* start, std::size_t size);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* start, std::size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom,
                                                    std::size_t* size);
 }
@@ -36,6 +38,7 @@ namespace hdfnet::emulated {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr std::size_t kWindow = 1024;  // addresses' bits below it mean something
 constexpr int kMostThreads = 1024;
 constexpr std::size_t kMostJobs = 4096;
 
@@ -131,7 +134,8 @@ struct Block {
   Gathering all;
   std::array<Gathering, 16> some;
   std::vector<int> ready;
-  unsigned char* shared = nullptr;
+  unsigned char* window = nullptr;  // kWindow bytes longer than what is asked for
+  unsigned char* shared = nullptr;  // null before the kernel has said how it is aligned
   std::size_t shared_bytes = 0;
   ucontext_t scheduler{};
   Identity identity;
@@ -225,7 +229,7 @@ void begin_thread() {
   }
   acquire(&block->begin);
   (*block->kernel)();
-  while (me->jobs != 0) sleep_until(&me->jobs);
+  if (me->jobs != 0) fail("a thread ends before the stores that it asked for");
   me->locals.clear();
   release(&block->end);
   end_of(block->warps[static_cast<std::size_t>(me->number) / 32].gathering);
@@ -251,6 +255,7 @@ void write(std::uint64_t* barrier, const State& s) {
              std::uint64_t{static_cast<std::uint32_t>(s.bytes)} << 25 | kSign << 57;
 }
 State read(const std::uint64_t* barrier) {
+  check_shared(barrier, 8, 8);
   const std::uint64_t word = *barrier;
   if (word >> 57 != kSign) fail("a barrier that nobody started");
   return {static_cast<unsigned>(word & 1), static_cast<unsigned>(word >> 1 & 0xfff),
@@ -299,7 +304,9 @@ void do_job() {
 [[noreturn]] void say_who_waits() {
   for (const Thread& thread : block->threads) {
     const auto* const place = static_cast<const unsigned char*>(thread.waits_for);
-    if (place < block->shared || place >= block->shared + block->shared_bytes) continue;
+    if (place == nullptr || place < block->shared || place >= block->shared + block->shared_bytes) {
+      continue;
+    }
     const State s = read(reinterpret_cast<const std::uint64_t*>(place));
     std::fprintf(stderr, "Thread %d waits at byte %td of shared memory: %u arrivals, %d bytes\n",
                  thread.number, place - block->shared, s.pending, s.bytes);
@@ -326,12 +333,12 @@ void run_block(dim3 block_size, std::size_t shared_bytes, const std::function<vo
   now.all.expected = threads;
   now.shared_bytes = shared_bytes;
   void* memory = nullptr;
-  if (posix_memalign(&memory, 1024, std::max<std::size_t>(shared_bytes, 1)) != 0) {
+  if (posix_memalign(&memory, kWindow, shared_bytes + kWindow) != 0) {
     fail("no memory for a block");
   }
   const std::unique_ptr<void, void (*)(void*)> shared(memory, &std::free);
-  now.shared = static_cast<unsigned char*>(memory);
-  std::memset(now.shared, 0xff, shared_bytes);
+  now.window = static_cast<unsigned char*>(memory);
+  std::memset(now.window, 0xff, shared_bytes + kWindow);
   now.ready.reserve(kMostThreads);
   jobs.reserve(kMostJobs);
   now.threads = std::vector<Thread>(static_cast<std::size_t>(threads));
@@ -346,6 +353,10 @@ void run_block(dim3 block_size, std::size_t shared_bytes, const std::function<vo
     thread.context.uc_stack.ss_sp = stack(t);
     thread.context.uc_stack.ss_size = kStackBytes;
     makecontext(&thread.context, &begin_thread, 0);
+    thread.context.uc_stack = {};  // or AddressSanitizer forgets at every change what lies there
+    if (__asan_unpoison_memory_region != nullptr) {
+      __asan_unpoison_memory_region(stack(t), kStackBytes);
+    }
     thread.identity.begin();
     now.ready.push_back(t);
   }
@@ -390,15 +401,36 @@ Locals& locals() {
   return me->locals;
 }
 
-unsigned char* dynamic_shared() {
+unsigned char* dynamic_shared(std::size_t alignment) {
+  if (block->shared == nullptr) {
+    block->shared = block->window + alignment % kWindow;
+    if (__asan_poison_memory_region != nullptr) {
+      const std::size_t before = alignment % kWindow;
+      __asan_poison_memory_region(block->window, before);
+      __asan_poison_memory_region(block->shared + block->shared_bytes, kWindow - before);
+    }
+  }
   return block->shared;
 }
 
 std::size_t offset_in_shared(const void* pointer) {
-  const auto offset =
-      static_cast<std::size_t>(static_cast<const unsigned char*>(pointer) - block->shared);
-  if (offset >= block->shared_bytes) fail("an address outside of shared memory");
-  return offset;
+  check_shared(pointer, 1, 1);
+  return static_cast<std::size_t>(static_cast<const unsigned char*>(pointer) - block->window);
+}
+
+unsigned char* shared_at(std::size_t offset) {
+  return block->window + offset;
+}
+
+void check_shared(const void* pointer, std::size_t bytes, std::size_t alignment) {
+  const auto* const place = static_cast<const unsigned char*>(pointer);
+  if (block->shared == nullptr || place < block->shared ||
+      place + bytes > block->shared + block->shared_bytes) {
+    fail("an address outside of shared memory");
+  }
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0) {
+    fail("an address that is not aligned");
+  }
 }
 
 void synchronize_block() {
@@ -430,6 +462,7 @@ void exchange_in_warp(const void* mine, std::size_t size, void* all, int first, 
 
 void start_barrier(std::uint64_t* barrier, int arrivals) {
   const auto expected = static_cast<unsigned>(arrivals);
+  check_shared(barrier, 8, 8);
   write(barrier, {0, expected, expected, 0});
 }
 
@@ -537,9 +570,14 @@ cudaError_t cudaGetLastError() {
   return cudaSuccess;
 }
 
+#if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
                                              unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
+#else
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long,
+                                    cudaDriverEntryPointQueryResult* result) {
+#endif
   const bool found = card().has_tensor_maps && std::strcmp(name, "cuTensorMapEncodeTiled") == 0;
   *function = found ? reinterpret_cast<void*>(&hdfnet::emulated::encode) : nullptr;
   *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;

@@ -5,12 +5,17 @@
 // for), with the headers beside this one in place of those that hold PTX.
 //
 // A block's threads run in turns, and change at barriers, in an order drawn by chance, but the same
-// in every run. What is not there yet shows: shared memory begins as NaN, what a copy or a product
-// is under way to is NaN as well until it has been waited for, and the copy engine does what it is
-// asked for at any time, in any order. Threads that wait for ever end the program. Built with
-// ThreadSanitizer, accesses that no barrier orders are reported, the copy engine's and the
-// products' as well. Blocks run one after another. Not modelled: the proxies' fences, launches that
-// overlap, bank conflicts, time.
+// in every run. What is not there yet shows: dynamic shared memory begins as NaN, what a copy or a
+// product is under way to is NaN as well until it has been waited for, a product whose operand
+// changes meanwhile is NaN, and the copy engine does what it is asked for at any time, in any
+// order. Threads that wait for ever end the program. Built with ThreadSanitizer, accesses that no
+// barrier orders are reported, the copy engine's and the products' as well. Blocks run one after
+// another.
+//
+// Not modelled: the proxies' fences, loads that an arrival overtakes, wgmma.fence and whether all
+// of a warpgroup is there, setmaxnreg, launches that overlap, bank conflicts, time. Static shared
+// memory begins as the block before left it. ldmatrix and waits for products order all of a warp's
+// accesses.
 
 #include <cuda_runtime_api.h>
 
@@ -61,8 +66,13 @@ T& local() {
 
 // Of the thread that runs.
 int lane();
-unsigned char* dynamic_shared();
+/// The block's dynamic shared memory, at no higher alignment than the kernel asks for.
+unsigned char* dynamic_shared(std::size_t alignment = 16);
+/// Addresses of the window that shared memory lies in, and back.
 std::size_t offset_in_shared(const void* pointer);
+unsigned char* shared_at(std::size_t offset);
+/// The program ends where `bytes` from there on are not the block's, or not aligned.
+void check_shared(const void* pointer, std::size_t bytes, std::size_t alignment);
 
 void synchronize_block();
 /// Barrier `id` (above 0) of `threads` threads.

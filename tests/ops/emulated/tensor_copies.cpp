@@ -18,7 +18,6 @@ TensorMap read_map(const void* map) {
 /// memory) for each 16 bytes of a box.
 template <typename F>
 void for_pieces(const TensorMap& map, const int* corner, unsigned char* shared, const F& f) {
-  unsigned char* const start = dynamic_shared();
   std::size_t offset = offset_in_shared(shared);
   const std::size_t row_bytes = std::size_t{map.box[0]} * map.element;
   int at[5] = {};
@@ -31,7 +30,7 @@ void for_pieces(const TensorMap& map, const int* corner, unsigned char* shared, 
       if (inside) row += static_cast<std::uint64_t>(position) * map.step[i - 1];
     }
     for (std::size_t piece = 0; piece < row_bytes; piece += 16, offset += 16) {
-      unsigned char* const place = start + exchanged(offset, map.exchanged_bits);
+      unsigned char* const place = shared_at(exchanged(offset, map.exchanged_bits));
       for (std::size_t e = 0; e < 16; e += map.element) {
         const std::int64_t column =
             corner[0] + static_cast<std::int64_t>((piece + e) / map.element);
@@ -57,7 +56,7 @@ std::int64_t box_bytes(const TensorMap& map) {
 
 void check_box(const TensorMap& map, const void* shared, int rank) {
   if (map.rank != rank) fail("a box of another rank than its map");
-  if (offset_in_shared(shared) % 128 != 0) fail("a box that does not begin at 128 bytes");
+  check_shared(shared, static_cast<std::size_t>(box_bytes(map)), 128);
 }
 
 /// A job may be done by a thread that has no shared memory of its own: it takes the block's.
@@ -108,7 +107,8 @@ CUresult encode(CUtensorMap* to, CUtensorMapDataType type, cuuint32_t rank, void
   }
   const std::uint64_t row = std::uint64_t{box[0]} * map.element;
   if (row % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (map.exchanged_bits != 0 && row > std::uint64_t{16} << map.exchanged_bits) {
+  // Rows are as long as what changes places, here: what shorter ones do is not said clearly.
+  if (map.exchanged_bits != 0 && row != std::uint64_t{16} << map.exchanged_bits) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::memset(to, 0, sizeof(*to));
@@ -129,6 +129,10 @@ void fetch_box(void* to, const void* map, std::uint64_t* barrier, const int* cor
                  }
                });
   };
+  for_pieces(read, corner, static_cast<unsigned char*>(to),
+             [&](const unsigned char*, unsigned char* place) {
+               std::memset(place, 0xff, read.element);  // under way
+             });
   ask_engine(job, barrier, box_bytes(read));
 }
 

@@ -21,6 +21,9 @@ struct Case {
   bool concat_input = false;
   bool bias = true;
   bool slices = false;  // of larger tensors, beginning at 16 bytes
+  int kernel_size = 3;
+
+  int taps() const { return kernel_size * kernel_size; }
 
   std::string name() const {
     std::string text = "N " + std::to_string(batch) + ", B " + std::to_string(branches) + ", G " +
@@ -29,7 +32,7 @@ struct Case {
                        std::to_string(width) + ", dilations";
     for (const int dilation : dilations) text += " " + std::to_string(dilation);
     return text + (concat_input ? ", x in front" : "") + (bias ? "" : ", no bias") +
-           (slices ? ", slices" : "");
+           (slices ? ", slices" : "") + ", K " + std::to_string(kernel_size);
   }
 };
 
@@ -56,8 +59,8 @@ class Call {
         x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
         y_(type, {c.batch, c.groups, c.source_channels, c.height, c.width},
            lie(format, c.slices, true)),
-        weight_(type, {c.branches, c.channels * 9, c.source_channels}, {{0, 1, 2}, {}, {}}),
-        bias_(type, {c.branches, c.channels * 9}, {{0, 1}, {}, {}}),
+        weight_(type, {c.branches, c.channels * c.taps(), c.source_channels}, {{0, 1, 2}, {}, {}}),
+        bias_(type, {c.branches, c.channels * c.taps()}, {{0, 1}, {}, {}}),
         out_(type, {c.batch, (c.branches + front()) * c.channels, c.height, c.width},
              lie(format, c.slices)) {
     x_.fill(1, 1);
@@ -71,7 +74,7 @@ class Call {
     a.allow_tf32 = tf32;
     a.batch = c.batch, a.branches = c.branches, a.groups = c.groups, a.channels = c.channels;
     a.source_channels = c.source_channels, a.height = c.height, a.width = c.width;
-    a.kernel_size = 3;
+    a.kernel_size = c.kernel_size;
     a.concat_input = c.concat_input;
     a.output_channel = front() * c.channels;
     x_.strides_to(a.x_stride);
@@ -95,12 +98,12 @@ class Call {
       }
       const int64_t b = of_results / c.channels, of_x = of_results % c.channels;
       const int64_t dilation = c.dilations[static_cast<std::size_t>(b)];
-      for (int64_t tap = 0; tap < 9; ++tap) {
-        const int64_t row = at[2] + (tap / 3 - 1) * dilation;
-        const int64_t column = at[3] + (tap % 3 - 1) * dilation;
+      for (int64_t tap = 0; tap < c.taps(); ++tap) {
+        const int64_t row = at[2] + (tap / c.kernel_size - c.kernel_size / 2) * dilation;
+        const int64_t column = at[3] + (tap % c.kernel_size - c.kernel_size / 2) * dilation;
         if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
         const double x = x_.get({at[0], of_x, row, column});
-        const int64_t product = of_x * 9 + tap;
+        const int64_t product = of_x * c.taps() + tap;
         if (c.bias) result.add(bias_.get({b, product}) * x);
         for (int64_t s = 0; s < c.source_channels; ++s) {
           const double y = y_.get({at[0], c.groups == 1 ? 0 : b, s, at[2], at[3]});
@@ -186,7 +189,10 @@ TEST_P(GeneratedFilter, OfWarpgroupsTakesWidthsOfFours) {
 
 TEST_P(GeneratedFilter, OfWarpsIsFloat64s) {
   in_every_order([&] {
-    for (const Case& c : few_cases()) {
+    std::vector<Case> all = few_cases();
+    all.push_back({1, 2, 1, 16, 8, 5, 7, {1, 2}, true, true, false, 5});
+    all.push_back({1, 1, 1, 16, 16, 6, 9, {3}, false, true, true, 1});
+    for (const Case& c : all) {
       const Call call(c, type(), format(), type() == Type::kFloat);
       std::string why;
       ASSERT_TRUE(can_run_generated_filter_mma(call.arguments(), &why)) << c.name() << ": " << why;
@@ -201,6 +207,7 @@ TEST_P(GeneratedFilter, InExactArithmeticIsFloat64s) {
   in_every_order([&] {
     std::vector<Case> all = few_cases();
     all.push_back({1, 2, 2, 3, 5, 7, 9, {1, 3}, true});
+    all.push_back({1, 1, 1, 16, 72, 6, 8, {2}});
     for (const Case& c : all) {
       const Call call(c, type(), format(), false);
       std::string why;
@@ -214,7 +221,7 @@ TEST_P(GeneratedFilter, InExactArithmeticIsFloat64s) {
 TEST_P(GeneratedFilter, OfAnySizesIsFloat64s) {
   in_every_order([&] {
     for (const Case& c : std::vector<Case>{{1, 2, 2, 3, 5, 7, 9, {1, 3}, true},
-                                           {2, 1, 1, 2, 3, 5, 6, {9}, false, false, true}}) {
+                                           {2, 1, 1, 2, 3, 5, 6, {9}, false, false, true, 5}}) {
       const Call call(c, type(), format(), false);
       ASSERT_EQ(launch_generated_filter_scalar(call.arguments(), nullptr), cudaSuccess);
       call.expect_result();

@@ -78,6 +78,11 @@ inline void wait_for_stores() {
 }
 
 inline void copy_run(void* to, const void* from, int bytes, uint64_t* barrier) {
+  emulated::check_shared(to, static_cast<std::size_t>(bytes), 16);
+  if (bytes % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0) {
+    emulated::fail("a run that is not aligned to 16 bytes");
+  }
+  std::memset(to, 0xff, static_cast<std::size_t>(bytes));  // under way
   emulated::ask_engine([=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }, barrier,
                        bytes);
 }
@@ -97,8 +102,7 @@ void row_of_operand(uint64_t operand, int row, float (&elements)[kDepth<T>]) {
       start + static_cast<std::size_t>(row / 8) * group + static_cast<std::size_t>(row % 8) * 128;
   for (int piece = 0; piece < 2; ++piece) {  // of 16 bytes
     const auto* const words = reinterpret_cast<const unsigned*>(
-        emulated::dynamic_shared() +
-        emulated::exchanged(offset + static_cast<std::size_t>(16 * piece), 3));
+        emulated::shared_at(emulated::exchanged(offset + static_cast<std::size_t>(16 * piece), 3)));
     for (int i = 0; i < kDepth<T> / 2; ++i) {
       elements[piece * (kDepth<T> / 2) + i] = element_of<T>(words[i / kOfWord<T>], i % kOfWord<T>);
     }
@@ -169,19 +173,37 @@ void give_registers() {}
 template <int kRegisters>
 void take_registers() {}
 
-/// `rows_of(rows)` gives two rows of a; of b a thread has two columns of eight.
+/// Both operands as a thread needs them: two rows of a, of b two columns of every eight.
+template <typename T, int kColumns>
+struct Operands {
+  float rows[2][kDepth<T>];
+  float columns[kColumns][kDepth<T>];
+
+  /// `rows_of(rows)` gives a's.
+  template <typename RowsOf>
+  Operands(uint64_t b, int quad, const RowsOf& rows_of) {
+    rows_of(rows);
+    for (int i = 0; i < kColumns; ++i) {
+      row_of_operand<T>(b, i / 2 * 8 + quad * 2 + i % 2, columns[i]);
+    }
+  }
+};
+
+/// Operands are read when the product begins and when it has been waited for: they have to be there
+/// all the time.
 template <typename T, int kCount, typename RowsOf>
 void start_product(float (&d)[kCount], uint64_t b, int keep, const RowsOf& rows_of) {
+  using Both = Operands<T, kCount / 2>;
   const int quad = emulated::lane() % 4;
+  const auto before = std::make_shared<Both>(b, quad, rows_of);
   products_under_way().add(d, kCount, keep != 0, [=](float* sums) {
-    float rows[2][kDepth<T>];
-    rows_of(rows);
-    for (int column = 0; column < kCount / 2; ++column) {
-      float of_b[kDepth<T>];
-      row_of_operand<T>(b, column / 2 * 8 + quad * 2 + column % 2, of_b);
+    const Both now(b, quad, rows_of);
+    const bool changed = std::memcmp(&now, before.get(), sizeof(Both)) != 0;
+    for (int i = 0; i < kCount / 2; ++i) {
       for (int r = 0; r < 2; ++r) {
-        float& sum = sums[column / 2 * 4 + r * 2 + column % 2];
-        for (int k = 0; k < kDepth<T>; ++k) sum += rows[r][k] * of_b[k];
+        float& sum = sums[i / 2 * 4 + r * 2 + i % 2];
+        for (int k = 0; k < kDepth<T>; ++k) sum += now.rows[r][k] * now.columns[i][k];
+        if (changed) sum = NAN;
       }
     }
   });

@@ -79,6 +79,7 @@ void load_matrices(unsigned (&to)[4], const void* row) {
   struct Row {
     const unsigned short* halves;
   };
+  emulated::check_shared(row, 16, 16);
   const Row mine{static_cast<const unsigned short*>(row)};
   Row rows[32];
   emulated::exchange_in_warp(&mine, sizeof(mine), rows);
