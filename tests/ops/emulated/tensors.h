@@ -190,6 +190,20 @@ inline void in_every_order(const std::function<void()>& test) {
 
 enum class Format { kPlanes, kChannelsLast };
 
+/// N, C, H, W, and with groups before the channels.
+inline Lie lie(Format format) {
+  return {format == Format::kPlanes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1}, {}, {}};
+}
+inline Lie lie_of_groups(Format format) {
+  return {
+      format == Format::kPlanes ? std::vector{0, 1, 2, 3, 4} : std::vector{0, 3, 4, 1, 2}, {}, {}};
+}
+
+inline std::string name(const std::vector<int>& dilations) {
+  std::string text = "dilations";
+  for (const int dilation : dilations) text += " " + std::to_string(dilation);
+  return text;
+}
 inline std::string name(Type type) {
   return type == Type::kHalf ? "half" : type == Type::kFloat ? "float" : "bfloat16";
 }

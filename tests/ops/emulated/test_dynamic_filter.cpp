@@ -27,14 +27,13 @@ struct Case {
   std::string name() const {
     std::string text = "N " + std::to_string(batch) + ", C " + std::to_string(channels) + ", " +
                        std::to_string(height) + " x " + std::to_string(width) + ", K " +
-                       std::to_string(kernel_size) + ", dilations";
-    for (const int dilation : dilations) text += " " + std::to_string(dilation);
+                       std::to_string(kernel_size) + ", " + emulated::name(dilations);
     return text + (concat_input ? ", x in front" : "") + (slices ? ", slices" : "");
   }
 };
 
 Lie lie(Format format, bool slice) {
-  Lie l{format == Format::kPlanes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1}, {}, {}};
+  Lie l = emulated::lie(format);
   if (slice) l.before = {1, 0, 1, 8}, l.after = {0, 1, 2, 8};
   // Pixels of channels_last that do not follow one another are left to other kernels.
   if (slice && format == Format::kChannelsLast) l.before = {1, 0, 0, 0}, l.after = {1, 0, 0, 0};

@@ -29,24 +29,21 @@ struct Case {
     std::string text = "N " + std::to_string(batch) + ", B " + std::to_string(branches) + ", G " +
                        std::to_string(groups) + ", C " + std::to_string(channels) + ", Cy " +
                        std::to_string(source_channels) + ", " + std::to_string(height) + " x " +
-                       std::to_string(width) + ", dilations";
-    for (const int dilation : dilations) text += " " + std::to_string(dilation);
+                       std::to_string(width) + ", " + emulated::name(dilations);
     return text + (concat_input ? ", x in front" : "") + (bias ? "" : ", no bias") +
            (slices ? ", slices" : "") + ", K " + std::to_string(kernel_size);
   }
 };
 
-/// N, C, H, W, or with G before C.
-Lie lie(Format format, bool slice, bool of_y = false) {
-  Lie l;
-  const bool planes = format == Format::kPlanes;
-  if (of_y) {
-    l.order = planes ? std::vector{0, 1, 2, 3, 4} : std::vector{0, 3, 4, 1, 2};
-    if (slice) l.before = {1, 0, 0, 1, 8}, l.after = {0, 0, 0, 2, 8};
-  } else {
-    l.order = planes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1};
-    if (slice) l.before = {1, 16, 1, 8}, l.after = {0, 8, 2, 8};
-  }
+/// As a whole, or as a part of a larger tensor.
+Lie lie(Format format, bool slice) {
+  Lie l = emulated::lie(format);
+  if (slice) l.before = {1, 16, 1, 8}, l.after = {0, 8, 2, 8};
+  return l;
+}
+Lie lie_of_y(Format format, bool slice) {
+  Lie l = emulated::lie_of_groups(format);
+  if (slice) l.before = {1, 0, 0, 1, 8}, l.after = {0, 0, 0, 2, 8};
   return l;
 }
 
@@ -58,7 +55,7 @@ class Call {
         tf32_(tf32),
         x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
         y_(type, {c.batch, c.groups, c.source_channels, c.height, c.width},
-           lie(format, c.slices, true)),
+           lie_of_y(format, c.slices)),
         weight_(type, {c.branches, c.channels * c.taps(), c.source_channels}, {{0, 1, 2}, {}, {}}),
         bias_(type, {c.branches, c.channels * c.taps()}, {{0, 1}, {}, {}}),
         out_(type, {c.batch, (c.branches + front()) * c.channels, c.height, c.width},

@@ -10,7 +10,9 @@ namespace {
 using emulated::Expected;
 using emulated::Format;
 using emulated::in_every_order;
+using emulated::lie;
 using emulated::Lie;
+using emulated::lie_of_groups;
 using emulated::name;
 using emulated::Sizes;
 using emulated::Tensor;
@@ -26,19 +28,12 @@ struct Case {
   std::string name() const {
     std::string text = "N " + std::to_string(batch) + ", G " + std::to_string(groups) + ", C " +
                        std::to_string(channels) + ", Cy " + std::to_string(source_channels) + ", " +
-                       std::to_string(height) + " x " + std::to_string(width) + ", dilations";
-    for (const int dilation : dilations) text += " " + std::to_string(dilation);
+                       std::to_string(height) + " x " + std::to_string(width) + ", " +
+                       emulated::name(dilations);
     return text + (concat_input ? ", x in front" : "") + (bias ? "" : ", no bias");
   }
 };
 
-Lie lie(Format format) {
-  return {format == Format::kPlanes ? std::vector{0, 1, 2, 3} : std::vector{0, 2, 3, 1}, {}, {}};
-}
-Lie lie_of_y(Format format) {
-  return {
-      format == Format::kPlanes ? std::vector{0, 1, 2, 3, 4} : std::vector{0, 3, 4, 1, 2}, {}, {}};
-}
 const Lie kDense3{{0, 1, 2}, {}, {}};
 const Lie kDense2{{0, 1}, {}, {}};
 
@@ -48,13 +43,13 @@ class Call {
   Call(const Case& c, Type type, Format format)
       : case_(c),
         x(type, {c.batch, c.channels, c.height, c.width}, lie(format)),
-        y(type, {c.batch, c.groups, c.source_channels, c.height, c.width}, lie_of_y(format)),
+        y(type, {c.batch, c.groups, c.source_channels, c.height, c.width}, lie_of_groups(format)),
         weight(type, {c.branches(), c.channels * 9, c.source_channels}, kDense3),
         bias(type, {c.branches(), c.channels * 9}, kDense2),
         grad(type, {c.batch, (c.branches() + c.front()) * c.channels, c.height, c.width},
              lie(format)),
         grad_x(type, x.sizes(), lie(format)),
-        grad_y(type, y.sizes(), lie_of_y(format)),
+        grad_y(type, y.sizes(), lie_of_groups(format)),
         grad_weight(type, weight.sizes(), kDense3),
         grad_bias(type, bias.sizes(), kDense2) {
     x.fill(1, 1);
