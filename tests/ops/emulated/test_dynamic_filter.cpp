@@ -178,7 +178,7 @@ class Call {
 
 std::vector<Case> cases() {
   std::vector<Case> all = {
-      {2, 4, 13, 24, 3, {1, 3, 5}, true},
+      {2, 8, 13, 24, 3, {1, 3, 5}, true},
       {1, 8, 9, 16, 5, {2}, false, true},
   };
 #if !defined(__SANITIZE_THREAD__)
