@@ -34,19 +34,12 @@ struct Card {
   int processors = 132;
   int major = 9;
   int minor = 0;
-  bool has_tensor_maps = true;
   bool context_is_bound = true;  ///< to the thread: cudaSetDevice does it
 };
 Card& card();
 
-/// Counts since the program began.
-struct Counts {
-  std::int64_t launches = 0;
-  std::int64_t blocks = 0;
-  std::int64_t boxes = 0;     ///< that the copy engine brought or took away
-  std::int64_t products = 0;  ///< of warpgroups, each thread's
-};
-Counts counts();
+/// How many products of warpgroups threads have asked for since the program began.
+std::int64_t products();
 
 /// Another order of threads and copies from here on.
 void order_differently(unsigned seed);
@@ -93,7 +86,7 @@ void ask_engine(std::function<void()> job, std::uint64_t* barrier, std::int64_t 
 /// Waits for this thread's jobs that have no barrier.
 void wait_for_engine();
 
-void count_products();
+void count_product();
 
 /// Ends the program: the kernel does what the card cannot, or waits for ever.
 [[noreturn]] void fail(const char* what);

@@ -123,7 +123,7 @@ class Products {
     ++sums.users;
     for (int i = 0; i < count; ++i) d[i] = NAN;
     open_.push_back({d, keep, std::move(product)});
-    emulated::count_products();
+    emulated::count_product();
   }
   void commit() {
     groups_.push_back(std::move(open_));
