@@ -16,6 +16,7 @@
 #include "cuda/conv2d_add_arguments.h"
 #include "cuda/device_facts.h"
 #include "cuda/hopper.cuh"
+#include "cuda/ring.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/tensor_map.h"
 #include "cuda/warpgroup_result.cuh"

@@ -38,25 +38,6 @@ inline void wait(uint64_t* barrier, uint32_t parity) {
   emulated::wait(barrier, parity);
 }
 
-inline void start_ring(uint64_t* full, uint64_t* empty, int stages, int arrivals) {
-  for (int i = 0; i < stages; ++i) {
-    start_barrier(full + i, 1);
-    start_barrier(empty + i, arrivals);
-  }
-}
-
-struct Ring {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 inline void prefetch_map(const void*) {}
 
 template <typename... Corner>
