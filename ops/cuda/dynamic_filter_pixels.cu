@@ -216,7 +216,10 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
   }
   const int64_t size = a.type == Type::kFloat ? 1 : 2;
   if (a.channels % size != 0) return no("odd number of channels");
-  if (a.channels > 1 && (a.x_stride[1] != 1 || a.out_stride[1] != 1)) {
+  // One channel has any stride, but its branches are several of the result's.
+  const bool branches_apart =
+      a.output_channel + a.branches * a.channels > 1 && a.out_stride[1] != 1;
+  if ((a.channels > 1 && a.x_stride[1] != 1) || branches_apart) {
     return no("channels are not neighbours in memory");
   }
   if (a.x_stride[0] % size != 0 || a.x_stride[2] % size != 0 || a.x_stride[3] % size != 0 ||

@@ -26,6 +26,12 @@ __device__ __forceinline__ void wait_for_launch_before() {
 #endif
 }
 
+/// Has a pointer computed before the wait, where it costs no time, not where it is used.
+template <typename T>
+__device__ __forceinline__ void compute_early(T*& pointer) {
+  asm volatile("" : "+l"(pointer));
+}
+
 /// An element, word or pair of words that is not read, but zero, where it lies outside. Stays
 /// behind the wait.
 __device__ __forceinline__ unsigned short load_inside(const unsigned short* address, bool inside) {

@@ -92,10 +92,9 @@ bool filter_ring_pays(const FilterArguments& arguments, std::string* why);
 bool can_run_filter_pixels(const FilterArguments& arguments, std::string* why);
 cudaError_t launch_filter_pixels(const FilterArguments& arguments, cudaStream_t stream);
 
-/// The same for K 3 on compute capability 9.0, with up to 256 words of results a pixel: taps come
-/// by the copy engine.
-bool can_run_filter_pixel_ring(const FilterArguments& arguments, std::string* why);
-cudaError_t launch_filter_pixel_ring(const FilterArguments& arguments, cudaStream_t stream);
+/// The same for K 3: one latency, no barriers.
+bool can_run_filter_direct_pixels(const FilterArguments& arguments, std::string* why);
+cudaError_t launch_filter_direct_pixels(const FilterArguments& arguments, cudaStream_t stream);
 
 /// Any strides, any sizes; the slowest.
 cudaError_t launch_filter_strided(const FilterArguments& arguments, cudaStream_t stream);

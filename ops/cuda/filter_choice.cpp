@@ -18,7 +18,7 @@ constexpr Candidate kCandidates[] = {
     {FilterKernel::kDirect, "direct", &can_run_filter_direct},
     {FilterKernel::kRing, "ring", &should_run_filter_ring},
     {FilterKernel::kPlanes, "planes", &can_run_filter_planes},
-    {FilterKernel::kPixelRing, "pixel ring", &can_run_filter_pixel_ring},
+    {FilterKernel::kDirectPixels, "direct pixels", &can_run_filter_direct_pixels},
     {FilterKernel::kPixels, "pixels", &can_run_filter_pixels},
 };
 
@@ -44,8 +44,8 @@ cudaError_t launch_filter(FilterKernel kernel, const FilterArguments& a, cudaStr
       return launch_filter_ring(a, stream);
     case FilterKernel::kPlanes:
       return launch_filter_planes(a, stream);
-    case FilterKernel::kPixelRing:
-      return launch_filter_pixel_ring(a, stream);
+    case FilterKernel::kDirectPixels:
+      return launch_filter_direct_pixels(a, stream);
     case FilterKernel::kPixels:
       return launch_filter_pixels(a, stream);
     default:

@@ -4,7 +4,7 @@
 
 namespace hdfnet::ops::cuda {
 
-enum class FilterKernel { kDirect, kRing, kPlanes, kPixelRing, kPixels, kStrided };
+enum class FilterKernel { kDirect, kRing, kPlanes, kDirectPixels, kPixels, kStrided };
 
 /// The fastest kernel that can run the call; every call has one. `why` (may be null) gets the names
 /// of those before it in the order above, and what each of them says.

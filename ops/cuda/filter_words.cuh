@@ -1,6 +1,6 @@
 #pragma once
 
-// What kernels of dynamic_filter share: words of one or two elements, divisions, the types.
+// What kernels of dynamic_filter share: words of one to four elements, divisions, the types.
 
 #include <algorithm>
 
@@ -118,6 +118,25 @@ struct Word<__nv_bfloat16, 2> : HalvesOfWord {
     return *reinterpret_cast<const Bits*>(&pair);
   }
 };
+
+/// Four of two bytes.
+template <typename T>
+struct TwoWords {
+  using Bits = uint2;
+  static __device__ void unpack(Bits bits, float (&values)[4]) {
+    float low[2], high[2];
+    Word<T, 2>::unpack(bits.x, low);
+    Word<T, 2>::unpack(bits.y, high);
+    values[0] = low[0], values[1] = low[1], values[2] = high[0], values[3] = high[1];
+  }
+  static __device__ Bits pack(const float (&values)[4]) {
+    return {Word<T, 2>::pack({values[0], values[1]}), Word<T, 2>::pack({values[2], values[3]})};
+  }
+};
+template <>
+struct Word<__half, 4> : TwoWords<__half> {};
+template <>
+struct Word<__nv_bfloat16, 4> : TwoWords<__nv_bfloat16> {};
 
 /// Whether everything is aligned to words of `vector` elements of `size` bytes.
 inline bool word_aligned(const FilterArguments& a, int vector, int size) {

@@ -276,8 +276,8 @@ struct FilterCall {
 };
 
 const FilterKernel kDirect = {&ops::cuda::can_run_filter_direct, &ops::cuda::launch_filter_direct};
-const FilterKernel kPixelRing = {&ops::cuda::can_run_filter_pixel_ring,
-                                 &ops::cuda::launch_filter_pixel_ring};
+const FilterKernel kDirectPixels = {&ops::cuda::can_run_filter_direct_pixels,
+                                    &ops::cuda::launch_filter_direct_pixels};
 const FilterKernel kRing = {&ops::cuda::can_run_filter_ring, &ops::cuda::launch_filter_ring};
 
 // Each kernel that can take a case takes it, writes every element, and nothing around the output.
@@ -285,7 +285,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
   const FilterKernel every[] = {
       kDirect,
       kRing,
-      kPixelRing,
+      kDirectPixels,
       {&ops::cuda::can_run_filter_planes, &ops::cuda::launch_filter_planes},
       {&ops::cuda::can_run_filter_pixels, &ops::cuda::launch_filter_pixels},
       {nullptr, &ops::cuda::launch_filter_strided}};
@@ -306,7 +306,7 @@ TEST_F(Cuda, EveryKernelWritesItsOutputAndNothingElse) {
     if (HasFailure()) return;
   }
   for (const FilterKernel& kernel : every) {
-    EXPECT_TRUE(kernel == kRing || kernel == kPixelRing || taken[&kernel] > 0);
+    EXPECT_TRUE(kernel == kRing || taken[&kernel] > 0);
   }
 }
 
@@ -407,11 +407,14 @@ TEST(CudaChoice, TheFastestFilterIsAskedFirst) {
   EXPECT_EQ(why.find("direct: kernel size other than 3"), 0u) << why;
   EXPECT_EQ(choice(kFirst, 1, 16, 40, 5, &why), FilterKernel::kPlanes);
   EXPECT_EQ(why, "direct: kernel size other than 3; ring: kernels of less than 64 MB");
-  EXPECT_EQ(choice(kLast, 1, 16, 40, 3, &why),
-            is_hopper() ? FilterKernel::kPixelRing : FilterKernel::kPixels);
+  EXPECT_EQ(choice(kLast, 1, 16, 40, 3, &why), FilterKernel::kDirectPixels);
   EXPECT_EQ(choice(kLast, 1, 16, 40, 5, &why), FilterKernel::kPixels);
-  EXPECT_NE(why.find("planes: columns are not neighbours in memory; pixel ring: "),
-            std::string::npos)
+  const std::string of_pixels =
+      "planes: columns are not neighbours in memory; direct pixels: kernel size other than 3";
+  EXPECT_NE(why.find(of_pixels), std::string::npos) << why;
+  // 45 units of 9 words.
+  EXPECT_EQ(choice(kLast, 1, 6, 3, 3, &why), FilterKernel::kPixels);
+  EXPECT_NE(why.find("; direct pixels: kernels are no multiple of 16 bytes"), std::string::npos)
       << why;
   EXPECT_EQ(choice(kFirst, 1, 16, 40, 9, &why), FilterKernel::kStrided);
   EXPECT_EQ(choice(kFirst, 1, 16, 40, 9, nullptr), FilterKernel::kStrided);
@@ -899,21 +902,81 @@ TEST_F(Cuda, TheRingIsForLargeKernels) {
   EXPECT_EQ(reason(1, 40, 7), "kernels of less than 64 MB");
 }
 
-// channels_last: several pixels a step and one, steps that are not full, more steps than blocks,
-// reach beyond the plane, a slice of a map.
-TEST_F(Cuda, ThePixelRingWritesItsOutputAndNothingElse) {
-  if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
+// channels_last: eight bytes of results a thread and four, one pixel, warps and blocks that are not
+// full, several images, reach beyond the plane.
+TEST_F(Cuda, TheDirectKernelForPixelsWritesItsOutputAndNothingElse) {
   constexpr auto kLast = Layout::kChannelsLast;
   const std::vector<FilterCase> cases = {
+      {1, 8, 1, 1, 3, {1, 2}, true, kLast, kLast},
       {2, 16, 1, 7, 3, {1, 2, 3}, false, kLast, kLast},
       {2, 16, 80, 80, 3, {1, 3, 5}, true, kLast, kLast},
       {1, 64, 37, 40, 3, {1, 3, 5}, false, kLast, kLast},
       {3, 8, 19, 23, 3, {1, 4, 30, 2}, true, kLast, kLast},
-      {2, 24, 21, 22, 3, {1, 2, 5}, true, kLast, kLast},
       {1, 128, 9, 50, 3, {3, 5}, false, kLast, kLast},
-      {12, 64, 16, 20, 3, {1, 3, 5}, true, kLast, kLast},  // steps that pass over images
+      {12, 64, 16, 20, 3, {1, 3, 5}, true, kLast, kLast},
+      {1, 12, 5, 7, 3, {2, 6}, true, kLast, kLast},
+      {2, 6, 7, 8, 3, {1, 2, 5, 9}, false, kLast, kLast},
+      {1, 10, 6, 9, 3, {1, 100}, true, kLast, kLast},
   };
-  expect_right(cases, kPixelRing);
+  expect_right(cases, kDirectPixels);
+  expect_right({1, 5, 8, 9, 3, {1, 3}, true, kLast, kLast}, at::kFloat, kDirectPixels);
+  expect_right({2, 1, 9, 12, 3, {1, 4}, true, kLast, kLast}, at::kFloat, kDirectPixels);
+}
+
+// The same where only some of what it reads and writes is aligned to eight bytes, and where pixels,
+// rows or images of x are apart. What is not aligned to four it leaves to others.
+TEST_F(Cuda, TheDirectKernelForPixelsTakesTensorsAsTheyLie) {
+  constexpr auto kLast = Layout::kChannelsLast;
+  const FilterCase c = {2, 12, 9, 6, 3, {1, 2, 5}, true, kLast, kLast};
+  const std::vector<int64_t> sizes = {c.batch, c.height, c.width, c.channels};
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    const auto options = at::TensorOptions().device(at::kCUDA).dtype(type);
+    const auto fits = [&](int64_t elements) { return type == at::kFloat || elements % 2 == 0; };
+    const auto expect = [](const FilterCall& call, bool taken, int64_t shift = 0) {
+      const at::Tensor result = call.result_of(kDirectPixels, shift);
+      ASSERT_EQ(result.defined(), taken);
+      if (!taken) return;
+      EXPECT_LT(error_of(result, call.exact).largest, call.allowed());
+    };
+    const auto expect_with = [&](const at::Tensor& pixels, bool taken) {
+      FilterCall call(c, type);
+      call.x = pixels.permute({0, 3, 1, 2});
+      call.find_exact();
+      expect(call, taken);
+    };
+    for (const int64_t elements : {1, 2, 4}) {
+      SCOPED_TRACE(std::string(at::toString(type)) + " by " + std::to_string(elements));
+      const int64_t count = c.batch * c.height * c.width * c.channels;
+      expect_with(at::randn({elements + count}, options).narrow(0, elements, count).view(sizes),
+                  fits(elements));
+      expect(FilterCall(c, type), fits(elements), elements);
+    }
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      for (const auto& [first, more] :
+           {std::pair<int64_t, int64_t>{4, 8}, {2, 2}, {2, 4}, {0, 2}, {0, 1}}) {
+        SCOPED_TRACE(std::string(at::toString(type)) + " axis " + std::to_string(axis) +
+                     " apart by " + std::to_string(more));
+        std::vector<int64_t> larger = sizes;
+        larger[axis] += more;
+        const auto dimension = static_cast<int64_t>(axis);
+        expect_with(at::randn(larger, options).narrow(dimension, first, sizes[axis]),
+                    axis < 3 || fits(more));
+      }
+    }
+    if (HasFailure()) return;
+  }
+}
+
+// One channel of x may be planes and pixels at once; its branches are one or the other.
+TEST_F(Cuda, PlanesOfOneChannelAreNotTakenForPixels) {
+  for (const int64_t kernel_size : {3, 5}) {
+    const FilterCase c = {
+        1, 1, 8, 7, kernel_size, {1, 3}, true, Layout::kContiguous, Layout::kChannelsLast};
+    const FilterCall call(c, at::kFloat);
+    const at::Tensor result =
+        ops::dynamic_filter(call.x, call.kernels, c.dilations, c.concat_input);
+    EXPECT_LT(error_of(result, call.exact).largest, call.allowed()) << kernel_size;
+  }
 }
 
 // The same for the generated filter: on every card, each kernel that it has.

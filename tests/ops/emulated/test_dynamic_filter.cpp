@@ -23,12 +23,24 @@ struct Case {
   bool concat_input = false;
   bool slices = false;  // x and the result are parts of larger tensors
 
+  // Words of four bytes that channels of a larger tensor take before and behind its own.
+  struct Gap {
+    int before = 0, behind = 0;
+  };
+  Gap around_x = {}, around_out = {};
+
   int branches() const { return static_cast<int>(dilations.size()); }
   std::string name() const {
     std::string text = "N " + std::to_string(batch) + ", C " + std::to_string(channels) + ", " +
                        std::to_string(height) + " x " + std::to_string(width) + ", K " +
                        std::to_string(kernel_size) + ", " + emulated::name(dilations);
-    return text + (concat_input ? ", x in front" : "") + (slices ? ", slices" : "");
+    const auto gap = [](const char* of, const Gap& g) {
+      return g.before + g.behind == 0
+                 ? ""
+                 : of + std::to_string(g.before) + " and " + std::to_string(g.behind);
+    };
+    return text + (concat_input ? ", x in front" : "") + (slices ? ", slices" : "") +
+           gap(", words around x ", around_x) + gap(", around the result ", around_out);
   }
 };
 
@@ -37,6 +49,14 @@ Lie lie(Format format, bool slice) {
   if (slice) l.before = {1, 0, 1, 8}, l.after = {0, 1, 2, 8};
   // Pixels of channels_last that do not follow one another are left to other kernels.
   if (slice && format == Format::kChannelsLast) l.before = {1, 0, 0, 0}, l.after = {1, 0, 0, 0};
+  return l;
+}
+
+Lie lie(Format format, bool slice, const Case::Gap& gap, Type type) {
+  Lie l = lie(format, slice);
+  if (l.before.empty()) l.before = l.after = {0, 0, 0, 0};
+  l.before[1] += gap.before * 4 / size_of(type);
+  l.after[1] += gap.behind * 4 / size_of(type);
   return l;
 }
 
@@ -49,14 +69,16 @@ Lie lie_of_kernels(Format format) {
 
 class Call {
  public:
-  Call(const Case& c, Type type, Format format)
+  Call(const Case& c, Type type, Format format) : Call(c, type, format, format) {}
+  Call(const Case& c, Type type, Format format, Format format_of_kernels)
       : case_(c),
         type_(type),
         format_(format),
-        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
-        kernels_(type, of_kernels(), lie_of_kernels(format)),
+        format_of_kernels_(format_of_kernels),
+        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices, c.around_x, type)),
+        kernels_(type, of_kernels(), lie_of_kernels(format_of_kernels)),
         out_(type, {c.batch, (c.branches() + front()) * c.channels, c.height, c.width},
-             lie(format, c.slices)) {
+             lie(format, c.slices, c.around_out, type)) {
     x_.fill(1, 1);
     kernels_.fill(2, 1);
     FilterArguments& a = arguments_;
@@ -125,7 +147,7 @@ class Call {
   bool expect_gradient_of_kernels(const std::string& kernel, const Can& can, const Launch& launch) {
     Tensor grad(type_, out_.sizes(), lie(format_, case_.slices));
     grad.fill(3, 1);
-    Tensor result(type_, of_kernels(), lie_of_kernels(format_));
+    Tensor result(type_, of_kernels(), lie_of_kernels(format_of_kernels_));
     FilterGradientArguments a = gradient(grad, result);
     if (!can(a)) return false;
     EXPECT_EQ(launch(a, nullptr), cudaSuccess);
@@ -171,7 +193,7 @@ class Call {
 
   Case case_;
   Type type_;
-  Format format_;
+  Format format_, format_of_kernels_;
   Tensor x_, kernels_, out_;
   FilterArguments arguments_{};
 };
@@ -213,8 +235,8 @@ TEST_P(DynamicFilter, EveryKernelsResultIsFloat64s) {
         {"direct", &can_run_filter_direct, &launch_filter_direct, true, false},
         {"planes", &can_run_filter_planes, &launch_filter_planes, true, false},
         {"ring", &can_run_filter_ring, &launch_filter_ring, true, false},
+        {"direct pixels", &can_run_filter_direct_pixels, &launch_filter_direct_pixels, false, true},
         {"pixels", &can_run_filter_pixels, &launch_filter_pixels, false, true},
-        {"pixel ring", &can_run_filter_pixel_ring, &launch_filter_pixel_ring, false, true},
         {"strided", always, &launch_filter_strided, true, true},
     };
     std::map<std::string, int> runs;
@@ -277,6 +299,77 @@ INSTANTIATE_TEST_SUITE_P(Types, DynamicFilter,
                            return name(std::get<0>(parameters.param)) +
                                   name(std::get<1>(parameters.param));
                          });
+
+class DynamicFilterOfPixels : public testing::TestWithParam<Type> {};
+
+// Eight bytes of results a thread and, where any one thing is not so aligned, four; warps and
+// blocks that are not full; reach beyond the plane; kernels that are no whole pieces of 16 bytes.
+TEST_P(DynamicFilterOfPixels, TheDirectKernelTakesWholePieces) {
+  const Type type = GetParam();
+  const auto expect_reason = [&](const Case& c, const std::string& reason) {
+    std::string why;
+    EXPECT_FALSE(
+        can_run_filter_direct_pixels(Call(c, type, Format::kChannelsLast).arguments(), &why));
+    EXPECT_EQ(why, reason) << c.name();
+  };
+  const bool is_float = type == Type::kFloat;
+  const std::string part = "kernels are no multiple of 16 bytes";
+  expect_reason({1, 6, 3, 3, 3, {1}}, part);
+  expect_reason({1, 3, 7, 9, 3, {4, 1}}, is_float ? part : "odd number of channels");
+  expect_reason({1, 8, 4, 4, 5, {1}}, "kernel size other than 3");
+  std::vector<Case> all = {
+      {1, 12, 5, 6, 3, {2, 6}, true},
+      {1, 12, 5, 6, 3, {2, 6}, true, false, {1, 1}},
+  };
+#if !defined(__SANITIZE_THREAD__)
+  all.push_back({1, 8, 1, 1, 3, {1}});
+  all.push_back({1, 8, 1, 1, 3, {1}, true, false, {1, 1}});
+  all.push_back({3, 6, 9, 12, 3, {1, 4, 30}, true});
+  all.push_back({2, 16, 7, 6, 3, {1, 3, 5, 2}, false, true});
+  all.push_back({1, 12, 5, 6, 3, {2, 6}, true, false, {0, 1}});
+  all.push_back({1, 12, 5, 6, 3, {2, 6}, true, false, {}, {1, 1}});
+  all.push_back({1, 12, 5, 6, 3, {2, 6}, true, false, {}, {0, 1}});
+  all.push_back({1, is_float ? 5 : 10, 8, 7, 3, {1, 13, 2}, true});
+  all.push_back({1, is_float ? 5 : 10, 8, 7, 3, {1, 13, 2, 4}, false, false, {0, 1}});
+#endif
+  in_every_order([&] {
+    for (const Case& c : all) {
+      const Call call(c, type, Format::kChannelsLast);
+      std::string why;
+      ASSERT_TRUE(can_run_filter_direct_pixels(call.arguments(), &why)) << c.name() << ": " << why;
+      EXPECT_EQ(launch_filter_direct_pixels(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result("direct pixels");
+    }
+  });
+}
+
+// One channel of x may be planes and pixels at once. Its branches are one or the other: kernels
+// that write pixels leave planes to others.
+TEST_P(DynamicFilterOfPixels, PlanesOfBranchesAreNotPixels) {
+  for (const bool concat_input : {false, true}) {
+    const Case c = {1, 1, 8, 7, 3, {1, 3}, concat_input};
+    Call call(c, GetParam(), Format::kPlanes, Format::kChannelsLast);
+    for (const auto& [can, launch] :
+         {std::pair{&can_run_filter_pixels, &launch_filter_pixels},
+          {&can_run_filter_direct_pixels, &launch_filter_direct_pixels}}) {
+      if (!can(call.arguments(), nullptr)) continue;
+      EXPECT_EQ(launch(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result("pixels");
+    }
+    const auto can = [](bool of_kernels) {
+      return [=](const FilterGradientArguments& a) {
+        return can_run_filter_gradient_pixels(a, of_kernels, nullptr);
+      };
+    };
+    call.expect_gradient_of_input("of x", can(false), &launch_filter_gradient_of_input_pixels);
+    call.expect_gradient_of_kernels("of kernels", can(true),
+                                    &launch_filter_gradient_of_kernels_pixels);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DynamicFilterOfPixels,
+                         testing::Values(Type::kHalf, Type::kBFloat16, Type::kFloat),
+                         [](const auto& parameters) { return name(parameters.param); });
 
 }  // namespace
 }  // namespace hdfnet::ops::cuda
