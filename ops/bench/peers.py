@@ -258,8 +258,9 @@ def main():
     for dtype in (single, half, bfloat16):
         filter_row(32, 16, 3, 80, dtype, "nchw")
         filter_row(4, 64, 3, 256, dtype, "nchw")
-    for dtype in (single, half):
+    for dtype in (single, half, bfloat16):
         filter_row(32, 16, 3, 80, dtype, "nhwc", peers=False)
+        filter_row(4, 64, 3, 256, dtype, "nhwc", peers=False)
     for layout in ("nchw", "nhwc"):
         for dtype in (single, half, bfloat16):
             filter_row(1, 16, 3, 80, dtype, layout, peers=False, graph=True)
