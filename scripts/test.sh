@@ -34,5 +34,8 @@ add_test(lint_tidy "$ROOT/scripts/lint.sh" tidy)
 set_tests_properties(lint_tidy PROPERTIES TIMEOUT 1200 PROCESSORS $(nproc))
 CTEST
 
+# Tests run side by side: threads of one that wait should not spin on the cores of another.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
+
 say "Running the tests"
 exec ctest --test-dir "$all" --output-on-failure --no-tests=error --timeout 600 -j "$(build_jobs)" "$@"

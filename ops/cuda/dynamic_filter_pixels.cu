@@ -216,6 +216,7 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
   }
   const int64_t size = a.type == Type::kFloat ? 1 : 2;
   if (a.channels % size != 0) return no("odd number of channels");
+  if (a.channels > (int64_t{1} << 30)) return no("more than 2^30 channels");
   // One channel has any stride, but its branches are several of the result's.
   const bool branches_apart =
       a.output_channel + a.branches * a.channels > 1 && a.out_stride[1] != 1;

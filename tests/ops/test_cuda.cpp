@@ -412,7 +412,7 @@ TEST(CudaChoice, TheFastestFilterIsAskedFirst) {
   const std::string of_pixels =
       "planes: columns are not neighbours in memory; direct pixels: kernel size other than 3";
   EXPECT_NE(why.find(of_pixels), std::string::npos) << why;
-  // 45 units of 9 words.
+  // 81 units of 9 words.
   EXPECT_EQ(choice(kLast, 1, 6, 3, 3, &why), FilterKernel::kPixels);
   EXPECT_NE(why.find("; direct pixels: kernels are no multiple of 16 bytes"), std::string::npos)
       << why;
@@ -963,6 +963,16 @@ TEST_F(Cuda, TheDirectKernelForPixelsTakesTensorsAsTheyLie) {
                     axis < 3 || fits(more));
       }
     }
+    // Pixels are aligned to eight bytes, rows or images to four.
+    const int64_t row = c.width * c.channels;
+    for (const auto& [behind_row, behind_image] : {std::pair<int64_t, int64_t>{2, 0}, {0, 2}}) {
+      SCOPED_TRACE(std::string(at::toString(type)) + " rows apart by " +
+                   std::to_string(behind_row) + ", images by " + std::to_string(behind_image));
+      const int64_t image = c.height * (row + behind_row) + behind_image;
+      expect_with(at::randn({c.batch * image}, options)
+                      .as_strided(sizes, {image, row + behind_row, c.channels, 1}),
+                  true);
+    }
     if (HasFailure()) return;
   }
 }
@@ -970,12 +980,14 @@ TEST_F(Cuda, TheDirectKernelForPixelsTakesTensorsAsTheyLie) {
 // One channel of x may be planes and pixels at once; its branches are one or the other.
 TEST_F(Cuda, PlanesOfOneChannelAreNotTakenForPixels) {
   for (const int64_t kernel_size : {3, 5}) {
-    const FilterCase c = {
-        1, 1, 8, 7, kernel_size, {1, 3}, true, Layout::kContiguous, Layout::kChannelsLast};
-    const FilterCall call(c, at::kFloat);
-    const at::Tensor result =
-        ops::dynamic_filter(call.x, call.kernels, c.dilations, c.concat_input);
-    EXPECT_LT(error_of(result, call.exact).largest, call.allowed()) << kernel_size;
+    for (const std::vector<int64_t>& dilations : {std::vector<int64_t>{1, 3}, {1}}) {
+      const FilterCase c = {
+          1, 1, 8, 7, kernel_size, dilations, true, Layout::kContiguous, Layout::kChannelsLast};
+      const FilterCall call(c, at::kFloat);
+      const at::Tensor result =
+          ops::dynamic_filter(call.x, call.kernels, c.dilations, c.concat_input);
+      EXPECT_LT(error_of(result, call.exact).largest, call.allowed()) << kernel_size;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // The kernels of dynamic_filter and of its gradients on the emulated card, beside float64.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 
 #include "cuda/filter_arguments.h"
@@ -96,6 +97,28 @@ class Call {
   }
 
   const FilterArguments& arguments() const { return arguments_; }
+
+  /// Lays x of channels_last elsewhere, with so many elements behind each row and each image.
+  void lay_x_apart(int64_t behind_row, int64_t behind_image) {
+    FilterArguments& a = arguments_;
+    const auto size = static_cast<std::size_t>(size_of(type_));
+    const int64_t row = case_.width * a.x_stride[3];
+    const int64_t row_stride = row + behind_row;
+    const int64_t image_stride = case_.height * row_stride + behind_image;
+    moved_x_.resize(static_cast<std::size_t>(case_.batch * image_stride) * size);
+    for (int64_t n = 0; n < case_.batch; ++n) {
+      for (int64_t h = 0; h < case_.height; ++h) {
+        std::memcpy(
+            moved_x_.data() + static_cast<std::size_t>(n * image_stride + h * row_stride) * size,
+            static_cast<const char*>(x_.data()) +
+                static_cast<std::size_t>(n * a.x_stride[0] + h * a.x_stride[2]) * size,
+            static_cast<std::size_t>(row) * size);
+      }
+    }
+    a.x = moved_x_.data();
+    a.x_stride[0] = image_stride;
+    a.x_stride[2] = row_stride;
+  }
 
   void expect_result(const std::string& kernel) const {
     expect_float64s(out_, kernel + ": " + case_.name(), [&](const Sizes& at) {
@@ -195,6 +218,7 @@ class Call {
   Type type_;
   Format format_, format_of_kernels_;
   Tensor x_, kernels_, out_;
+  std::vector<char> moved_x_;
   FilterArguments arguments_{};
 };
 
@@ -343,28 +367,62 @@ TEST_P(DynamicFilterOfPixels, TheDirectKernelTakesWholePieces) {
   });
 }
 
-// One channel of x may be planes and pixels at once. Its branches are one or the other: kernels
-// that write pixels leave planes to others.
+// Pixels are aligned to eight bytes, rows or images to four.
+TEST_P(DynamicFilterOfPixels, TheDirectKernelLooksAtEveryStride) {
+  const int64_t word = 4 / size_of(GetParam());
+  in_every_order([&] {
+    for (const auto& [row, image] : {std::pair{word, int64_t{0}}, {int64_t{0}, word}}) {
+      Call call({2, 12, 4, 6, 3, {1, 2}, true}, GetParam(), Format::kChannelsLast);
+      call.lay_x_apart(row, image);
+      ASSERT_TRUE(can_run_filter_direct_pixels(call.arguments(), nullptr));
+      EXPECT_EQ(launch_filter_direct_pixels(call.arguments(), nullptr), cudaSuccess);
+      call.expect_result("direct pixels, x apart");
+    }
+  });
+}
+
+// Nothing is read.
+TEST_P(DynamicFilterOfPixels, TheDirectKernelCountsUnitsWith31Bits) {
+  const Call call({1, 8, 1, 1, 3, {1}}, GetParam(), Format::kChannelsLast);
+  FilterArguments a = call.arguments();
+  const int64_t words = a.channels * size_of(a.type) / 4;  // of a pixel's results
+  std::string why;
+  a.batch = ((int64_t{1} << 31) - 256) / words;
+  EXPECT_TRUE(can_run_filter_direct_pixels(a, &why)) << why;
+  ++a.batch;
+  EXPECT_FALSE(can_run_filter_direct_pixels(a, &why));
+  EXPECT_EQ(why, "more than 2^31 - 256 words of results");
+  a.batch = 1;
+  a.channels = (int64_t{1} << 30) + 8;
+  EXPECT_FALSE(can_run_filter_pixels(a, &why));
+  EXPECT_EQ(why, "more than 2^30 channels");
+}
+
+// One channel of x may be planes and pixels at once. Its branches, and x in front of them, are one
+// or the other: kernels that write pixels leave planes to others.
 TEST_P(DynamicFilterOfPixels, PlanesOfBranchesAreNotPixels) {
-  for (const bool concat_input : {false, true}) {
-    const Case c = {1, 1, 8, 7, 3, {1, 3}, concat_input};
+  const bool is_float = GetParam() == Type::kFloat;
+  const Case all[] = {{1, 1, 8, 7, 3, {1, 3}}, {1, 1, 8, 7, 3, {1}, true}};
+  for (const Case& c : all) {
     Call call(c, GetParam(), Format::kPlanes, Format::kChannelsLast);
-    for (const auto& [can, launch] :
-         {std::pair{&can_run_filter_pixels, &launch_filter_pixels},
-          {&can_run_filter_direct_pixels, &launch_filter_direct_pixels}}) {
-      if (!can(call.arguments(), nullptr)) continue;
-      EXPECT_EQ(launch(call.arguments(), nullptr), cudaSuccess);
-      call.expect_result("pixels");
+    for (const auto can : {&can_run_filter_pixels, &can_run_filter_direct_pixels}) {
+      std::string why;
+      EXPECT_FALSE(can(call.arguments(), &why));
+      EXPECT_EQ(why, is_float ? "channels are not neighbours in memory" : "odd number of channels");
     }
     const auto can = [](bool of_kernels) {
       return [=](const FilterGradientArguments& a) {
         return can_run_filter_gradient_pixels(a, of_kernels, nullptr);
       };
     };
-    call.expect_gradient_of_input("of x", can(false), &launch_filter_gradient_of_input_pixels);
-    call.expect_gradient_of_kernels("of kernels", can(true),
-                                    &launch_filter_gradient_of_kernels_pixels);
+    EXPECT_TRUE(
+        call.expect_gradient_of_input("of x", can(false), &launch_filter_gradient_of_input_pixels));
+    EXPECT_TRUE(call.expect_gradient_of_kernels("of kernels", can(true),
+                                                &launch_filter_gradient_of_kernels_pixels));
   }
+  // One branch alone is both.
+  const Call one({1, 1, 8, 8, 3, {2}}, GetParam(), Format::kPlanes, Format::kChannelsLast);
+  EXPECT_EQ(is_float, can_run_filter_direct_pixels(one.arguments(), nullptr));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DynamicFilterOfPixels,
