@@ -39,23 +39,6 @@ constexpr int64_t kManyThreads = 132 * 1024;
 constexpr int64_t kMostOfPlane = (int64_t{1} << 30) - 1;
 constexpr int64_t kMostOfGrid = 65535;
 
-/// Word, and four elements of two bytes.
-template <typename T, int kVector>
-struct Lane : Word<T, kVector> {};
-template <typename T>
-struct Lane<T, 4> {
-  using Bits = uint2;
-  static __device__ void unpack(Bits bits, float (&values)[4]) {
-    float low[2], high[2];
-    Word<T, 2>::unpack(bits.x, low);
-    Word<T, 2>::unpack(bits.y, high);
-    values[0] = low[0], values[1] = low[1], values[2] = high[0], values[3] = high[1];
-  }
-  static __device__ Bits pack(const float (&values)[4]) {
-    return {Word<T, 2>::pack({values[0], values[1]}), Word<T, 2>::pack({values[2], values[3]})};
-  }
-};
-
 /// What lies `bytes` behind the address: where the address is the same for all threads, their own
 /// part stays 32 bits.
 template <typename To, typename T>
@@ -119,7 +102,7 @@ struct Shifted {
     }
   }
   template <bool kAligned>
-  __device__ __forceinline__ typename Lane<T, kVector>::Bits bits() const {
+  __device__ __forceinline__ typename Word<T, kVector>::Bits bits() const {
     if constexpr (kVector == 1) {
       return each[0];
     } else {
@@ -163,9 +146,9 @@ struct Shifted<T, 4> {
 
 /// Products, rounded once. Those of halves are exact in float, so that theirs in half are the same.
 template <typename T, int kVector>
-__device__ __forceinline__ typename Lane<T, kVector>::Bits product(
-    typename Lane<T, kVector>::Bits a, typename Lane<T, kVector>::Bits b) {
-  using L = Lane<T, kVector>;
+__device__ __forceinline__ typename Word<T, kVector>::Bits product(
+    typename Word<T, kVector>::Bits a, typename Word<T, kVector>::Bits b) {
+  using L = Word<T, kVector>;
   if constexpr (std::is_same_v<T, __half> && kVector == 4) {
     const auto of_pair = [](unsigned first, unsigned second) {
       const __half2 pair =
@@ -194,7 +177,7 @@ __global__ void __launch_bounds__(kMostThreads)
     gradient_of_kernels_planes(const __grid_constant__ FilterGradientArguments a,
                                const Tiling tiling, const Divisor by_words, const Divisor by_parts,
                                const int branches_of_block) {
-  using Bits = typename Lane<T, kVector>::Bits;
+  using Bits = typename Word<T, kVector>::Bits;
   constexpr int kAhead = kK <= 3 ? kK : 2;  // rows of x on their way
   const FilterArguments& f = a.filter;
   const Place<kVector> place(f, tiling, by_words);
@@ -272,7 +255,7 @@ template <typename T, int kVector, int kK, bool kGroups>
 __global__ void __launch_bounds__(kMostThreads, least_blocks(kK))
     gradient_of_input_planes(const __grid_constant__ FilterGradientArguments a, const Tiling tiling,
                              const Divisor by_words) {
-  using L = Lane<T, kVector>;
+  using L = Word<T, kVector>;
   using Bits = typename L::Bits;
   constexpr int kAhead = kK <= 3 ? kK : 2;  // rows of taps on their way
   constexpr int kLog2 = kVector / 2;        // of 1, 2 and 4
