@@ -24,24 +24,6 @@ constexpr int64_t kMostUnits = (int64_t{1} << 31) - kThreads;
 /// Blocks of a multiprocessor for which nvcc must keep registers: as in dynamic_filter_direct.cu.
 constexpr int kLeastBlocks = 1;
 
-/// Divides numbers below 2^31 by one that the host knows: fewer instructions than Splitter.
-struct HalfDivisor {
-  unsigned value, reciprocal, shift;
-  explicit HalfDivisor(int64_t divisor) : value(static_cast<unsigned>(divisor)), shift(0) {
-    // With the least power of two that is not below the divisor, the reciprocal has 32 bits, and
-    // what it is rounded up by changes no quotient.
-    while ((int64_t{1} << shift) < divisor) ++shift;
-    reciprocal = static_cast<unsigned>(((uint64_t{1} << (31 + shift)) + value - 1) / value);
-  }
-  /// n becomes the quotient; the remainder is returned.
-  __device__ __forceinline__ int split(unsigned& n) const {
-    const unsigned quotient = __umulhi(2 * n, reciprocal) >> shift;
-    const unsigned remainder = n - quotient * value;
-    n = quotient;
-    return static_cast<int>(remainder);
-  }
-};
-
 struct Order {
   HalfDivisor units, branches, width, height;  // units: of a branch of a pixel
 };
@@ -155,14 +137,7 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
 
 /// Bytes of results of a thread.
 int bytes_of_thread(const FilterArguments& a) {
-  const int64_t vector = 8 / size_of(a.type);
-  const auto fits = [&](int64_t elements) { return elements % vector == 0; };
-  return fits(a.channels) && fits(a.output_channel) && fits(a.x_stride[0]) && fits(a.x_stride[2]) &&
-                 fits(a.x_stride[3]) && fits(a.out_stride[3]) &&
-                 reinterpret_cast<uintptr_t>(a.x) % 8 == 0 &&
-                 reinterpret_cast<uintptr_t>(a.out) % 8 == 0
-             ? 8
-             : 4;
+  return a.channels * size_of(a.type) % 8 == 0 && pixels_aligned(a, 8) ? 8 : 4;
 }
 
 template <typename T, int kBytes>
@@ -186,10 +161,9 @@ bool can_run_filter_direct_pixels(const FilterArguments& a, std::string* why) {
   };
   if (!can_run_filter_pixels(a, why)) return false;
   if (a.kernel_size != kK) return no("kernel size other than 3");
-  const int64_t units =
-      a.batch * a.height * a.width * a.branches * a.channels * size_of(a.type) / 4;
-  if (units > kMostUnits) return no("more than 2^31 - 256 words of results");
-  if (units * kTaps % 4 != 0) return no("kernels are no multiple of 16 bytes");
+  const int64_t words = words_of_results(a);
+  if (words > kMostUnits) return no("more than 2^31 - 256 words of results");
+  if (words * kTaps % 4 != 0) return no("kernels are no multiple of 16 bytes");
   return true;
 }
 

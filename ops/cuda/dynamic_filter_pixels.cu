@@ -174,17 +174,12 @@ __global__ void __launch_bounds__(kThreads<kK>)
   }
 }
 
-int64_t units_of(const FilterArguments& a) {
-  const int64_t size = a.type == Type::kFloat ? 1 : 2;
-  return a.batch * a.height * a.width * a.branches * (a.channels / size);
-}
-
 template <typename T, int kK>
 cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
   constexpr int kBytes = 2 * kThreads<kK> * kK * kK * 4;
   const cudaError_t error = allow_shared_memory(filter_pixels<T, kK>, kBytes);
   if (error != cudaSuccess) return error;
-  const int64_t units = units_of(a);
+  const int64_t units = words_of_results(a);
   const int64_t all_chunks = (units + kThreads<kK> - 1) / kThreads<kK>;
   const int64_t chunks =
       std::min<int64_t>(kMostChunksOfBlock, (all_chunks + kWantedBlocks - 1) / kWantedBlocks);
@@ -214,8 +209,7 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
   if (a.kernel_size != 3 && a.kernel_size != 5 && a.kernel_size != 7) {
     return no("kernel size other than 3, 5 and 7");
   }
-  const int64_t size = a.type == Type::kFloat ? 1 : 2;
-  if (a.channels % size != 0) return no("odd number of channels");
+  if (a.channels * size_of(a.type) % 4 != 0) return no("odd number of channels");
   if (a.channels > (int64_t{1} << 30)) return no("more than 2^30 channels");
   // One channel has any stride, but its branches are several of the result's.
   const bool branches_apart =
@@ -223,10 +217,7 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
   if ((a.channels > 1 && a.x_stride[1] != 1) || branches_apart) {
     return no("channels are not neighbours in memory");
   }
-  if (a.x_stride[0] % size != 0 || a.x_stride[2] % size != 0 || a.x_stride[3] % size != 0 ||
-      a.out_stride[3] % size != 0 || reinterpret_cast<uintptr_t>(a.x) % 4 != 0 ||
-      reinterpret_cast<uintptr_t>(a.out) % 4 != 0 ||
-      reinterpret_cast<uintptr_t>(a.kernels) % 16 != 0) {
+  if (!pixels_aligned(a, 4) || reinterpret_cast<uintptr_t>(a.kernels) % 16 != 0) {
     return no("alignment");
   }
   const int64_t taps = int64_t{1} * a.kernel_size * a.kernel_size;
@@ -259,7 +250,7 @@ bool can_run_filter_pixels(const FilterArguments& a, std::string* why) {
       (a.height + reach) * a.x_stride[2] + (a.width + reach) * a.x_stride[3] > kFarthest) {
     return no("x reaches farther than 2^31 elements");
   }
-  if (units_of(a) > (int64_t{1} << 31)) return no("more than 2^31 results");
+  if (words_of_results(a) > (int64_t{1} << 31)) return no("more than 2^31 results");
   return true;
 }
 

@@ -37,6 +37,24 @@ struct Splitter {
   }
 };
 
+/// Divides numbers below 2^31 by one that the host knows: fewer instructions than Splitter.
+struct HalfDivisor {
+  unsigned value, reciprocal, shift;
+  explicit HalfDivisor(int64_t divisor) : value(static_cast<unsigned>(divisor)), shift(0) {
+    // With the least power of two that is not below the divisor, the reciprocal has 32 bits, and
+    // what it is rounded up by changes no quotient.
+    while ((int64_t{1} << shift) < divisor) ++shift;
+    reciprocal = static_cast<unsigned>(((uint64_t{1} << (31 + shift)) + value - 1) / value);
+  }
+  /// n becomes the quotient; the remainder is returned.
+  __device__ __forceinline__ int split(unsigned& n) const {
+    const unsigned quotient = __umulhi(2 * n, reciprocal) >> shift;
+    const unsigned remainder = n - quotient * value;
+    n = quotient;
+    return static_cast<int>(remainder);
+  }
+};
+
 inline int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -149,6 +167,21 @@ inline bool word_aligned(const FilterArguments& a, int vector, int size) {
          multiple(a.kernel_stride[0]) && multiple(a.kernel_stride[1]) &&
          multiple(a.kernel_stride[2]) && multiple(a.kernel_stride[3]) &&
          multiple(a.out_stride[0]) && multiple(a.out_stride[1]);
+}
+
+/// Words of four bytes that the results of all branches are, where channels are innermost.
+inline int64_t words_of_results(const FilterArguments& a) {
+  return a.batch * a.height * a.width * a.branches * (a.channels * size_of(a.type) / 4);
+}
+
+/// Whether pixels of x and of the result, where channels are innermost, are aligned to `bytes`.
+inline bool pixels_aligned(const FilterArguments& a, int bytes) {
+  const auto multiple = [&](int64_t elements) { return elements * size_of(a.type) % bytes == 0; };
+  const auto fits = [&](const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
+  };
+  return multiple(a.output_channel) && multiple(a.x_stride[0]) && multiple(a.x_stride[2]) &&
+         multiple(a.x_stride[3]) && multiple(a.out_stride[3]) && fits(a.x) && fits(a.out);
 }
 
 /// Elements that a call's words hold: two of two-byte types where everything is aligned to that.

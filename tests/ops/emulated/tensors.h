@@ -14,6 +14,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "card.h"
@@ -209,6 +210,21 @@ inline std::string name(Type type) {
 }
 inline std::string name(Format format) {
   return format == Format::kPlanes ? "Planes" : "ChannelsLast";
+}
+inline std::string name(const std::tuple<Type, Format>& both) {
+  return name(std::get<0>(both)) + name(std::get<1>(both));
+}
+
+/// A test of a type and a format, on a card of one multiprocessor.
+class OfTypeAndFormat : public testing::TestWithParam<std::tuple<Type, Format>> {
+ protected:
+  OfTypeAndFormat() { card().processors = 1; }
+  static Type type() { return std::get<0>(GetParam()); }
+  static Format format() { return std::get<1>(GetParam()); }
+};
+inline auto every_type_and_format() {
+  return testing::Combine(testing::Values(Type::kHalf, Type::kBFloat16, Type::kFloat),
+                          testing::Values(Format::kPlanes, Format::kChannelsLast));
 }
 
 }  // namespace hdfnet::emulated

@@ -238,11 +238,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-class DynamicFilter : public testing::TestWithParam<std::tuple<Type, Format>> {
+class DynamicFilter : public emulated::OfTypeAndFormat {
  protected:
-  DynamicFilter() { emulated::card().processors = 1; }
-  Type type() const { return std::get<0>(GetParam()); }
-  Format format() const { return std::get<1>(GetParam()); }
   bool planes() const { return format() == Format::kPlanes; }
 };
 
@@ -315,14 +312,8 @@ TEST_P(DynamicFilter, EveryGradientIsFloat64s) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, DynamicFilter,
-                         testing::Combine(testing::Values(Type::kHalf, Type::kBFloat16,
-                                                          Type::kFloat),
-                                          testing::Values(Format::kPlanes, Format::kChannelsLast)),
-                         [](const auto& parameters) {
-                           return name(std::get<0>(parameters.param)) +
-                                  name(std::get<1>(parameters.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Types, DynamicFilter, emulated::every_type_and_format(),
+                         [](const auto& parameters) { return name(parameters.param); });
 
 class DynamicFilterOfPixels : public testing::TestWithParam<Type> {};
 

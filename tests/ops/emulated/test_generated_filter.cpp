@@ -146,12 +146,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-class GeneratedFilter : public testing::TestWithParam<std::tuple<Type, Format>> {
+class GeneratedFilter : public emulated::OfTypeAndFormat {
  protected:
-  GeneratedFilter() { emulated::card().processors = 1; }
-  Type type() const { return std::get<0>(GetParam()); }
-  Format format() const { return std::get<1>(GetParam()); }
-
   void expect_warpgroups(const Case& c) const {
     const Call call(c, type(), format(), type() == Type::kFloat);
     const GeneratedFilterArguments& a = call.arguments();
@@ -274,14 +270,8 @@ TEST(GeneratedFilterChoice, OfWarpsCountsPixelsIn31Bits) {
   EXPECT_EQ(why, "2^31 pixels or more");
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GeneratedFilter,
-                         testing::Combine(testing::Values(Type::kHalf, Type::kBFloat16,
-                                                          Type::kFloat),
-                                          testing::Values(Format::kPlanes, Format::kChannelsLast)),
-                         [](const auto& parameters) {
-                           return name(std::get<0>(parameters.param)) +
-                                  name(std::get<1>(parameters.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Types, GeneratedFilter, emulated::every_type_and_format(),
+                         [](const auto& parameters) { return name(parameters.param); });
 
 }  // namespace
 }  // namespace hdfnet::ops::cuda
