@@ -23,8 +23,8 @@ namespace {
 constexpr int kUsers = 256;  // threads that filter; two warps more copy
 constexpr int kThreads = kUsers + 64;
 constexpr int kSteps = 2;   // of a thread in a part of a band
-constexpr int kBlocks = 2;  // of a multiprocessor
-constexpr int kSharedBytes = 110 * 1024;
+constexpr int kBlocks = 2;  // of a multiprocessor, or one where two leave the taps little room
+constexpr int kSharedBytes = 220 * 1024;  // of both
 constexpr int kBarrierBytes = 1024;
 constexpr int kMostStages = 32;
 constexpr int kPixels = 4096;  // of a band, about
@@ -33,7 +33,7 @@ constexpr int kMostRowBytes = 16 * 1024;
 // What it was measured to be faster from.
 constexpr int64_t kLeastBytes = 64'000'000;  // of kernels
 constexpr int kLeastRowBytes = 512;
-constexpr int kLeastInFlight = 24 * 1024;  // bytes of taps of a block; 30 KiB were measured
+constexpr int kLeastInFlight = 48 * 1024;  // bytes of taps of a multiprocessor
 
 /// A row outside of the plane.
 __device__ uint4 zeros[kMostRowBytes / 16];
@@ -49,6 +49,7 @@ struct Bands {
   int tile_bytes;   // of the largest reach
   int stage_bytes;  // a multiple of 128
   int stages;
+  int blocks;      // of a multiprocessor
   unsigned jobs;   // bands of the whole call
   unsigned order;  // kSameOrder
 };
@@ -268,6 +269,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
 }
 
+/// Bytes of taps on their way to a multiprocessor.
+int in_flight(const Bands& g) {
+  return g.blocks * g.stages * g.stage_bytes;
+}
+
 /// No stages: it does not fit.
 Bands bands_of(const FilterArguments& a) {
   Bands g{};
@@ -285,10 +291,14 @@ Bands bands_of(const FilterArguments& a) {
   const int64_t margin = ceil_div(reach, chunk) * chunk;
   const int64_t pitch = a.width + 2 * margin;
   const int64_t tile_bytes = ceil_div((g.rows + 2 * reach) * pitch * size, 128) * 128;
-  const int64_t room = kSharedBytes - kBarrierBytes - 2 * tile_bytes;
   g.order = kSameOrder;
   g.stage_bytes = static_cast<int>(a.kernel_size * part * size);
-  g.stages = room > 0 ? static_cast<int>(std::min<int64_t>(room / g.stage_bytes, kMostStages)) : 0;
+  for (g.blocks = kBlocks;; --g.blocks) {
+    const int64_t room = kSharedBytes / g.blocks - kBarrierBytes - 2 * tile_bytes;
+    const int64_t stages = std::min<int64_t>(room / g.stage_bytes, kMostStages);
+    g.stages = static_cast<int>(std::max<int64_t>(stages, 0));
+    if (in_flight(g) >= kLeastInFlight || g.blocks == 1) break;
+  }
   const int64_t jobs = a.batch * a.channels * g.down;
   if (g.stages < 2 || a.width * size > kMostRowBytes || jobs > 0x7fffffff) {
     g.stages = 0;
@@ -312,7 +322,7 @@ cudaError_t launch(const FilterArguments& a, cudaStream_t stream) {
     error = allow_shared_memory(filter_ring<T, kVector, kK>, bytes);
   }
   if (error != cudaSuccess) return error;
-  const auto blocks = std::min(g.jobs, static_cast<unsigned>(kBlocks * device.processors));
+  const auto blocks = std::min(g.jobs, static_cast<unsigned>(g.blocks * device.processors));
   return launch_early(filter_ring<T, kVector, kK>, dim3(blocks), kThreads,
                       static_cast<size_t>(bytes), stream, a, g,
                       Divisor(static_cast<int>(a.width) / kVector));
@@ -361,7 +371,7 @@ bool filter_ring_pays(const FilterArguments& a, std::string* why) {
   }
   if (a.width * size_of(a.type) < kLeastRowBytes) return no("rows of less than 512 bytes");
   const Bands g = bands_of(a);
-  if (g.stages * g.stage_bytes < kLeastInFlight) return no("reach leaves room for few taps");
+  if (in_flight(g) < kLeastInFlight) return no("reach leaves room for few taps");
   return true;
 }
 

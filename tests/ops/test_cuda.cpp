@@ -863,7 +863,8 @@ TEST(CudaChoice, TheGradientsForPixelsTakeRunsOfTaps) {
 }
 
 // The ring of taps: rows of one piece and of many, parts and bands that are not full, more bands
-// than blocks, reach beyond the plane, even and odd dilations; and what is not finite.
+// than blocks, reach beyond the plane and so long that a multiprocessor holds one block, even and
+// odd dilations; and what is not finite.
 TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
   if (!is_hopper()) GTEST_SKIP() << "needs compute capability 9.0";
   constexpr auto kFirst = Layout::kContiguous;
@@ -876,15 +877,19 @@ TEST_F(Cuda, TheRingWritesItsOutputAndNothingElse) {
       {2, 2, 80, 80, 7, {1, 2, 5}, true, kFirst, kFirst},
       {3, 70, 70, 72, 3, {1, 3}, false, kFirst, kFirst},
       {1, 2, 90, 88, 5, {2, 3}, false, kFirst, kFirst},
+      {2, 5, 300, 256, 7, {1, 5}, true, kFirst, kFirst},
+      {1, 2, 5, 24, 7, {17, 1}, false, kFirst, kFirst},
   };
   expect_right(cases, kRing);
 }
 
 // Where the ring is the faster one, and why it is not elsewhere.
 TEST_F(Cuda, TheRingIsForLargeKernels) {
-  const auto reason = [](int64_t batch, int64_t side, int64_t kernel_size, int dilation = 5) {
+  using ops::cuda::Type;
+  const auto reason = [](int64_t batch, int64_t side, int64_t kernel_size, int dilation = 5,
+                         Type type = Type::kHalf) {
     ops::cuda::FilterArguments a{};
-    a.type = ops::cuda::Type::kHalf;
+    a.type = type;
     a.batch = batch;
     a.branches = 3;
     a.channels = 64;
@@ -897,7 +902,9 @@ TEST_F(Cuda, TheRingIsForLargeKernels) {
   EXPECT_EQ(reason(4, 256, 7), "it pays");
   EXPECT_EQ(reason(4, 256, 5), "it pays");
   EXPECT_EQ(reason(4, 256, 3), "it pays");
-  EXPECT_EQ(reason(4, 256, 3, 30), "reach leaves room for few taps");
+  EXPECT_EQ(reason(4, 256, 7, 5, Type::kFloat), "it pays");
+  EXPECT_EQ(reason(4, 256, 7, 12), "it pays");
+  EXPECT_EQ(reason(4, 256, 7, 18), "reach leaves room for few taps");
   EXPECT_EQ(reason(32, 80, 7), "rows of less than 512 bytes");
   EXPECT_EQ(reason(1, 40, 7), "kernels of less than 64 MB");
 }

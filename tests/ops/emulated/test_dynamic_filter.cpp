@@ -231,6 +231,7 @@ std::vector<Case> cases() {
   all.push_back({1, 3, 7, 9, 3, {4, 1}});
   all.push_back({1, 8, 21, 136, 3, {1}, false, true});
   all.push_back({1, 2, 40, 72, 7, {1, 3}, true});
+  all.push_back({1, 2, 5, 24, 7, {17, 1}, true});  // one block of the ring
   all.push_back({3, 16, 5, 6, 3, {32, 2}, true});
   all.push_back({1, 1, 1, 1, 5, {1}});
   all.push_back({2, 3, 9, 10, 1, {1}, true});
