@@ -28,7 +28,10 @@ at::Tensor generated_dynamic_filter_cuda(const at::Tensor& x, const at::Tensor& 
     const cuda::GeneratedFilterArguments arguments = cuda::generated_filter_arguments(
         x, y, weight, bias, result, sizes, dilations, concat_input, first);
     cuda::check_launch("hdfnet::generated_dynamic_filter",
-                       cuda::can_run_generated_filter_wgmma(arguments, nullptr)
+                       cuda::can_run_generated_filter_wgmma_runs(arguments, nullptr) &&
+                               cuda::generated_filter_runs_pay(arguments, nullptr)
+                           ? cuda::launch_generated_filter_wgmma_runs(arguments, stream)
+                       : cuda::can_run_generated_filter_wgmma(arguments, nullptr)
                            ? cuda::launch_generated_filter_wgmma(arguments, stream)
                        : cuda::can_run_generated_filter_wgmma_tf32(arguments, nullptr)
                            ? cuda::launch_generated_filter_wgmma_tf32(arguments, stream)

@@ -41,6 +41,15 @@ bool can_run_generated_filter_wgmma(const GeneratedFilterArguments& arguments, s
 cudaError_t launch_generated_filter_wgmma(const GeneratedFilterArguments& arguments,
                                           cudaStream_t stream);
 
+/// Of these NCHW, planes in one piece whose rows are multiples of 8 pixels and short enough to be
+/// kept on chip (88 at dilation 5).
+bool can_run_generated_filter_wgmma_runs(const GeneratedFilterArguments& arguments,
+                                         std::string* why);
+cudaError_t launch_generated_filter_wgmma_runs(const GeneratedFilterArguments& arguments,
+                                               cudaStream_t stream);
+/// Whether that is faster than rectangular tiles.
+bool generated_filter_runs_pay(const GeneratedFilterArguments& arguments, std::string* why);
+
 /// The same for TF32, K 3, everything in one format and aligned to 16 bytes, dilations up to 8.
 bool can_run_generated_filter_wgmma_tf32(const GeneratedFilterArguments& arguments,
                                          std::string* why);

@@ -25,9 +25,7 @@
 
 #include "cuda/device_facts.h"
 #include "cuda/early_launch.cuh"
-#include "cuda/generated_filter_arguments.h"
-#include "cuda/generated_filter_operands.cuh"
-#include "cuda/hopper.cuh"
+#include "cuda/generated_filter_wgmma.cuh"
 #include "cuda/shared_limit.h"
 #include "cuda/simt.cuh"
 #include "cuda/tensor_map.h"
@@ -38,17 +36,8 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kGroup = 16;  // channels of a block
-constexpr int kTaps = 9;
-constexpr int kSource = 64;  // channels of y; fewer are filled up with zeros
-constexpr int kRowWords = kSource / 2;
-constexpr int kMatrixWords = kTaps * kGroup * kRowWords;
-constexpr int kWarpPixels = 32;
 constexpr int kStageWords = kWarpPixels * kRowWords;
-constexpr int kPixelWords = kGroup / 2;  // of x
-constexpr int kBiasWords = 3 * kGroup * kRowWords;
 constexpr int kBarrierBytes = (2 + kWarps) * static_cast<int>(sizeof(uint64_t));
-constexpr int kMostDilation = 8;             // NCHW: the margin
 constexpr int kTwoBlocksBytes = 113 * 1024;  // of a block that leaves room for a second one
 constexpr int kBoxes = 4;                    // sizes of x's box, for branches' dilations
 
@@ -96,9 +85,8 @@ __global__ void __launch_bounds__(kThreads, 2)
                            const __grid_constant__ Maps maps) {
   using Tile = Tiling<kChannelsLast>;
   extern __shared__ __align__(1024) unsigned shared[];
-  unsigned* const weights = shared;  // [taps * 16][64 channels], 128-byte exchange
-  unsigned* const biases =
-      weights + kMatrixWords;                    // [3 * 16][..]: kernel row i is products 16*i on
+  unsigned* const weights = shared;
+  unsigned* const biases = weights + kMatrixWords;
   unsigned* const stages = biases + kBiasWords;  // a warp's y: [pixel][channel], [channel][pixel]
   unsigned* const tiles = stages + kWarps * kStageWords;
   unsigned* const second = tiles + geometry.tile_words;
@@ -206,33 +194,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   if constexpr (!kChannelsLast) ask_for_first();  // the slower ones to come: NCHW has shorter rows
   static_assert(kTaps * kGroup <= kThreads);
   const int of_bias = static_cast<int>(threadIdx.x);  // a thread's element
-  T bias[2] = {from_sum<T>(0.f), from_sum<T>(0.f)};
-  if (a.bias != nullptr && of_bias < kTaps * kGroup) {
-    const int64_t at = static_cast<int64_t>(first_channel) * kTaps + of_bias;
-    bias[0] = static_cast<const T*>(a.bias)[b * a.bias_stride[0] + at * a.bias_stride[1]];
-  }
-  {
-    const int chunk = threadIdx.x % 8;
-    const bool real = chunk * 8 < static_cast<int>(a.source_channels);
-    const T* const from = static_cast<const T*>(a.weight) + b * a.weight_stride[0] +
-                          static_cast<int64_t>(first_channel) * kTaps * a.weight_stride[1] +
-                          (real ? chunk * 8 : 0);
-#pragma unroll
-    for (int i = threadIdx.x / 8; i < kTaps * kGroup; i += kThreads / 8) {
-      const int row = i % kTaps * kGroup + row_of(i / kTaps);
-      copy_async<16>(weights + row * kRowWords + (chunk ^ row % 8) * 4,
-                     from + i * a.weight_stride[1], real);
-    }
-  }
+  const T bias = load_bias<T>(a, b, first_channel, of_bias);
+  copy_weights<T, kThreads>(a, b, first_channel, weights, row_of);
   if constexpr (kChannelsLast) ask_for_first();
-  if (of_bias < kTaps * kGroup) {
-    const int tap = of_bias % kTaps;
-    const int row = tap % 3 * kGroup + row_of(of_bias / kTaps);
-    for (int word = 0; word < 8; ++word) {
-      biases[row * kRowWords + ((tap / 3 * 2 + word / 4) ^ row % 8) * 4 + word % 4] =
-          word == 0 ? *reinterpret_cast<const unsigned*>(bias) : 0u;
-    }
-  }
+  store_bias(bias, biases, of_bias, row_of);
   wait_for_copies();
   publish_operands();
   __syncthreads();
@@ -247,9 +212,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     // From the thread's number anew, here and below: it takes fewer registers than what follows.
     const int warp = static_cast<int>(computed_here(threadIdx.x) / 32);
     const int lane = static_cast<int>(computed_here(threadIdx.x) % 32);
-    const T one_pair[2] = {from_sum<T>(1.f), from_sum<T>(0.f)};
-    const unsigned one = lane % 4 == 0 ? *reinterpret_cast<const unsigned*>(one_pair) : 0u;
-    const unsigned ones[4] = {one, one, 0u, 0u};  // 1 at the first of the 16 of k
+    unsigned ones[4];
+    one_times<T>(ones, lane);
 
     // y of the warp's pixels: rows lane / 4 and 8 more of a product, 4 times 16 channels.
     wait(y_here + warp, round & 1);
@@ -278,15 +242,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     // Batch 3*m + i: kernel row i of pixels 16*m on.
     float taps[2][24];
     const auto start = [&](int batch) {
-      const int m = batch / 3;
-      const uint64_t offset = static_cast<uint64_t>(batch % 3) * (3 * kGroup * 128 / 16);
-      begin_products();
-      multiply_add(taps[batch % 2], ones, bias_operand + 2 * (batch % 3), 0, T());
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        multiply_add(taps[batch % 2], source[m][s], weight_operand + offset + 2 * s, 1, T());
-      }
-      commit_products();
+      start_taps<T>(taps[batch % 2], ones, source[batch / 3], weight_operand, bias_operand,
+                    batch % 3);
     };
     __syncwarp();
     start(0);
@@ -331,27 +288,15 @@ __global__ void __launch_bounds__(kThreads, 2)
         } else {
           wait_for_products<0>();
         }
-        float(&tap)[24] = taps[batch % 2];
-        hold(tap);
+        hold(taps[batch % 2]);
         if (i == 0) {
 #pragma unroll
           for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] = 0;
         }
-#pragma unroll
-        for (int j = 0; j < 3; ++j) {
-#pragma unroll
-          for (int p = 0; p < 2; ++p) {
-            const uint2 bits = *reinterpret_cast<const uint2*>(
-                pixels +
-                (i * dilation * columns + j * dilation + m * next_product + 8 * p) * kPixelWords);
-            const float2 low = load_pair(&bits.x, T());
-            const float2 high = load_pair(&bits.y, T());
-            sum[p][0] = fmaf(tap[8 * j + 2 * p], low.x, sum[p][0]);
-            sum[p][1] = fmaf(tap[8 * j + 2 * p + 1], low.y, sum[p][1]);
-            sum[p][2] = fmaf(tap[8 * j + 4 + 2 * p], high.x, sum[p][2]);
-            sum[p][3] = fmaf(tap[8 * j + 4 + 2 * p + 1], high.y, sum[p][3]);
-          }
-        }
+        add_row_of_taps<T>(sum, taps[batch % 2], [&](int j, int p) {
+          return pixels +
+                 (i * dilation * columns + j * dilation + m * next_product + 8 * p) * kPixelWords;
+        });
         if (i != 2) continue;
 
         const int me = static_cast<int>(computed_here(threadIdx.x) % kThreads);
@@ -398,13 +343,9 @@ __global__ void __launch_bounds__(kThreads, 2)
             }
           }
         };
-        const auto pair_of = [](float low, float high) {
-          const T pair[2] = {from_sum<T>(low), from_sum<T>(high)};
-          return *reinterpret_cast<const unsigned*>(pair);
-        };
         put(a.output_channel + b * a.channels + first_channel,
-            {{pair_of(sum[0][0], sum[0][1]), pair_of(sum[0][2], sum[0][3])},
-             {pair_of(sum[1][0], sum[1][1]), pair_of(sum[1][2], sum[1][3])}});
+            {{pair_of<T>(sum[0][0], sum[0][1]), pair_of<T>(sum[0][2], sum[0][3])},
+             {pair_of<T>(sum[1][0], sum[1][1]), pair_of<T>(sum[1][2], sum[1][3])}});
         if (kChannelsLast && a.concat_input && turn == b) {
           const unsigned* const center =
               pixels + (dilation * columns + dilation + m * next_product) * kPixelWords;

@@ -128,6 +128,15 @@ __device__ __forceinline__ void copy_run(void* to, const void* from, int bytes, 
       : "memory");
 }
 
+/// Four 8 x 8 matrices of two-byte elements, turned: lane l gives the address of row l % 8 of
+/// matrix l / 8, and has elements of its column l / 4.
+__device__ __forceinline__ void store_matrices(const unsigned (&from)[4], void* row) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                   shared_address(row)),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
 /// An operand in shared memory: rows of 64 two-byte elements (128 bytes), in the copy engine's
 /// 128-byte exchange; `group_bytes` from one 8 rows to the next. Step 16 elements by adding 2.
 __device__ __forceinline__ uint64_t operand(const void* at, int group_bytes) {

@@ -127,26 +127,30 @@ TEST_F(Cuda, AChainOfSmallCallsIsInOrder) {
 TEST_F(Cuda, AChainOfGeneratedFiltersIsInOrder) {
   constexpr int kCalls = 16;
   for (const Layout layout : {Layout::kContiguous, Layout::kChannelsLast}) {
-    const FilterCase c{1, 16, 80, 80, 3, {3}, false, layout, layout};
-    const at::Tensor first = c.make_x(kHalfOnGpu);
-    const at::Tensor kernels = c.make_kernels(kHalfOnGpu).div_(3);
-    const at::Tensor weight = at::randn({1, 16 * 9, 16}, kHalfOnGpu).div_(16);
-    for (const int every : {1, 2}) {  // this many calls have one of dynamic_filter in front
-      const auto chain = [&](bool one_by_one) {
-        at::Tensor x = first;
-        for (int i = 0; i < kCalls; ++i) {
-          x = i % every != 0 ? ops::dynamic_filter(x, kernels, c.dilations)
-                             : ops::generated_dynamic_filter(x, x.unsqueeze(1), weight,
-                                                             std::nullopt, c.dilations)
-                                   .tanh();
-          if (one_by_one) c10::cuda::device_synchronize();
+    // Of 9 images, NCHW is cut into runs on a card like the H200.
+    for (const int64_t batch : {1, 9}) {
+      const FilterCase c{batch, 16, 80, 80, 3, {3}, false, layout, layout};
+      const at::Tensor first = c.make_x(kHalfOnGpu);
+      const at::Tensor kernels = c.make_kernels(kHalfOnGpu).div_(3);
+      const at::Tensor weight = at::randn({1, 16 * 9, 16}, kHalfOnGpu).div_(16);
+      for (const int every : {1, 2}) {  // this many calls have one of dynamic_filter in front
+        const auto chain = [&](bool one_by_one) {
+          at::Tensor x = first;
+          for (int i = 0; i < kCalls; ++i) {
+            x = i % every != 0 ? ops::dynamic_filter(x, kernels, c.dilations)
+                               : ops::generated_dynamic_filter(x, x.unsqueeze(1), weight,
+                                                               std::nullopt, c.dilations)
+                                     .tanh();
+            if (one_by_one) c10::cuda::device_synchronize();
+          }
+          return x;
+        };
+        const at::Tensor expected = chain(true);
+        EXPECT_TRUE(expected.isfinite().all().item<bool>());
+        for (int round = 0; round < 5; ++round) {
+          EXPECT_TRUE(at::equal(chain(false), expected))
+              << name(layout) << ", " << batch << ", " << every;
         }
-        return x;
-      };
-      const at::Tensor expected = chain(true);
-      EXPECT_TRUE(expected.isfinite().all().item<bool>());
-      for (int round = 0; round < 5; ++round) {
-        EXPECT_TRUE(at::equal(chain(false), expected)) << name(layout) << ", " << every;
       }
     }
   }
@@ -1027,6 +1031,8 @@ TEST_F(Cuda, EveryGeneratedFilterWritesItsOutputAndNothingElse) {
         const std::pair<bool (*)(const GeneratedFilterArguments&, std::string*), Launch> kernels[] =
             {{&ops::cuda::can_run_generated_filter_wgmma,
               &ops::cuda::launch_generated_filter_wgmma},
+             {&ops::cuda::can_run_generated_filter_wgmma_runs,
+              &ops::cuda::launch_generated_filter_wgmma_runs},
              {&ops::cuda::can_run_generated_filter_wgmma_tf32,
               &ops::cuda::launch_generated_filter_wgmma_tf32},
              {&ops::cuda::can_run_generated_filter_mma, &ops::cuda::launch_generated_filter_mma},
@@ -1220,6 +1226,31 @@ TEST_F(Cuda, TheWarpgroupGeneratedFilterWritesItsOutputAndNothingElse) {
   at::globalContext().setAllowTF32CuBLAS(false);
 }
 
+// In runs of pixels: one round and several, blocks that begin within an image, go on to the next
+// and have many, the last run full and not, rows that are whole pieces and not, rows below the
+// reach and as long as the ring takes them, branches that take turns to copy x, planes of larger
+// tensors.
+TEST_F(Cuda, TheGeneratedFilterOfRunsWritesItsOutputAndNothingElse) {
+  constexpr auto kFirst = Layout::kContiguous;
+  constexpr auto kExpanded = Layout::kExpanded;
+  const std::vector<GuardedCase> cases = {
+      {1, 16, 64, 1, 1, 8, {1}, true, true, kFirst, kFirst, false},
+      {32, 16, 64, 3, 80, 80, {1, 3, 5}, true, true, kFirst, kFirst, false},
+      {9, 16, 64, 1, 80, 80, {1, 3, 5}, false, false, kFirst, kFirst, false},
+      {40, 32, 40, 1, 40, 40, {1, 3, 5}, true, true, kFirst, kFirst, false},
+      {30, 16, 24, 3, 37, 72, {5, 1, 4}, false, true, kFirst, kFirst, false},
+      {3, 64, 64, 1, 90, 88, {3, 5}, true, true, kFirst, kFirst, false},
+      {300, 16, 8, 1, 3, 8, {1, 8}, true, true, kFirst, kFirst, false},
+      {70, 16, 16, 2, 33, 8, {8, 2}, true, true, kFirst, kFirst, false},
+      {20, 16, 64, 1, 70, 48, {1, 2, 3, 4, 5, 6, 7, 8}, true, true, kFirst, kFirst, false},
+      {3, 16, 32, 1, 9, 32, {3, 5}, true, true, kExpanded, kExpanded, false},
+  };
+  expect_right(cases, at::kHalf, &ops::cuda::can_run_generated_filter_wgmma_runs,
+               &ops::cuda::launch_generated_filter_wgmma_runs, 0x1p-11 * 1.01);
+  expect_right(cases, at::kBFloat16, &ops::cuda::can_run_generated_filter_wgmma_runs,
+               &ops::cuda::launch_generated_filter_wgmma_runs, 0x1p-8 * 1.01);
+}
+
 // What is not finite spreads as in the kernel for everything: near the edges of planes and tiles,
 // where boxes hold more than a tile needs and zeros from beyond, and into channels of y that fill
 // an operand up.
@@ -1254,6 +1285,11 @@ TEST_F(Cuda, TheWarpgroupGeneratedFilterSpreadsWhatIsNotFinite) {
         const GeneratedCall call(x, y, weight, bias, {1, 3}, true, last);
         const GeneratedCall peer(x, y, weight, bias, {1, 3}, true, last);
         expect_spread_alike(call, peer, can_run, launch);
+        if (!last && !tf32) {
+          const GeneratedCall in_runs(x, y, weight, bias, {1, 3}, true, last);
+          expect_spread_alike(in_runs, peer, &ops::cuda::can_run_generated_filter_wgmma_runs,
+                              &ops::cuda::launch_generated_filter_wgmma_runs);
+        }
         if (!is_hopper()) continue;
         EXPECT_TRUE(call.out.isnan().any().item<bool>());
         EXPECT_TRUE(call.out[0][16 + 5].isinf().any().item<bool>());

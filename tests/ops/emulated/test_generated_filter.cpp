@@ -22,6 +22,7 @@ struct Case {
   bool bias = true;
   bool slices = false;  // of larger tensors, beginning at 16 bytes
   int kernel_size = 3;
+  bool whole_planes = false;  // of larger tensors
 
   int taps() const { return kernel_size * kernel_size; }
 
@@ -31,19 +32,22 @@ struct Case {
                        std::to_string(source_channels) + ", " + std::to_string(height) + " x " +
                        std::to_string(width) + ", " + emulated::name(dilations);
     return text + (concat_input ? ", x in front" : "") + (bias ? "" : ", no bias") +
-           (slices ? ", slices" : "") + ", K " + std::to_string(kernel_size);
+           (slices ? ", slices" : "") + (whole_planes ? ", whole planes" : "") + ", K " +
+           std::to_string(kernel_size);
   }
 };
 
 /// As a whole, or as a part of a larger tensor.
-Lie lie(Format format, bool slice) {
+Lie lie(Format format, const Case& c) {
   Lie l = emulated::lie(format);
-  if (slice) l.before = {1, 16, 1, 8}, l.after = {0, 8, 2, 8};
+  if (c.slices) l.before = {1, 16, 1, 8}, l.after = {0, 8, 2, 8};
+  if (c.whole_planes) l.before = {1, 16, 0, 0}, l.after = {0, 8, 0, 0};
   return l;
 }
-Lie lie_of_y(Format format, bool slice) {
+Lie lie_of_y(Format format, const Case& c) {
   Lie l = emulated::lie_of_groups(format);
-  if (slice) l.before = {1, 0, 0, 1, 8}, l.after = {0, 0, 0, 2, 8};
+  if (c.slices) l.before = {1, 0, 0, 1, 8}, l.after = {0, 0, 0, 2, 8};
+  if (c.whole_planes) l.before = {1, 1, 8, 0, 0}, l.after = {0, 1, 0, 0, 0};
   return l;
 }
 
@@ -53,13 +57,12 @@ class Call {
   Call(const Case& c, Type type, Format format, bool tf32)
       : case_(c),
         tf32_(tf32),
-        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c.slices)),
-        y_(type, {c.batch, c.groups, c.source_channels, c.height, c.width},
-           lie_of_y(format, c.slices)),
+        x_(type, {c.batch, c.channels, c.height, c.width}, lie(format, c)),
+        y_(type, {c.batch, c.groups, c.source_channels, c.height, c.width}, lie_of_y(format, c)),
         weight_(type, {c.branches, c.channels * c.taps(), c.source_channels}, {{0, 1, 2}, {}, {}}),
         bias_(type, {c.branches, c.channels * c.taps()}, {{0, 1}, {}, {}}),
         out_(type, {c.batch, (c.branches + front()) * c.channels, c.height, c.width},
-             lie(format, c.slices)) {
+             lie(format, c)) {
     x_.fill(1, 1);
     y_.fill(2, 1);
     weight_.fill(3, 1 / std::sqrt(static_cast<float>(c.source_channels)));
@@ -171,6 +174,34 @@ TEST_P(GeneratedFilter, OfWarpgroupsIsFloat64s) {
   });
 }
 
+// Blocks whose tiles begin within an image, go on to the next one, and end with a part of a tile.
+TEST_P(GeneratedFilter, OfRunsIsFloat64s) {
+  if (type() == Type::kFloat || format() != Format::kPlanes) GTEST_SKIP() << "for two-byte planes";
+  in_every_order([&] {
+    std::vector<Case> all = {{2, 2, 2, 32, 64, 23, 24, {1, 8}, true},
+                             {2, 3, 1, 16, 24, 9, 80, {1, 3, 5}, true, false},
+                             // What comes from above the reach would fall into a row that is kept.
+                             {1, 1, 1, 16, 16, 70, 8, {2}, true}};
+    all[0].whole_planes = true;
+#if !defined(__SANITIZE_THREAD__)
+    all.push_back({5, 1, 1, 16, 8, 3, 48, {2}});
+    all.push_back({3, 1, 1, 16, 8, 37, 8, {3}});
+    all.push_back({4, 5, 5, 16, 64, 17, 32, {1, 2, 4, 6, 8}, true});
+    all.push_back({3, 1, 1, 16, 8, 1, 88, {5}});
+#endif
+    for (const Case& c : all) {
+      const Call call(c, type(), format(), false);
+      std::string why;
+      ASSERT_TRUE(can_run_generated_filter_wgmma_runs(call.arguments(), &why))
+          << c.name() << ": " << why;
+      const std::int64_t before = emulated::products();
+      ASSERT_EQ(launch_generated_filter_wgmma_runs(call.arguments(), nullptr), cudaSuccess);
+      EXPECT_GT(emulated::products(), before) << "no other kernel takes its place";
+      call.expect_result();
+    }
+  });
+}
+
 // Rows that end within a 16-byte piece of what is fetched or written at a time.
 TEST_P(GeneratedFilter, OfWarpgroupsTakesWidthsOfFours) {
   if (type() != Type::kFloat || format() != Format::kPlanes) GTEST_SKIP() << "widths are eights";
@@ -257,6 +288,66 @@ TEST(GeneratedFilterChoice, OfWarpgroupsInTf32SaysWhyNot) {
     EXPECT_EQ(reason([](Arguments&) {}), "compute capability other than 9.0");
     emulated::card().minor = 0;
   }
+}
+
+// What runs of pixels do not take.
+TEST(GeneratedFilterChoice, OfRunsSaysWhyNot) {
+  const auto reason = [](int height, int width, std::vector<int> dilations, auto change,
+                         Format format = Format::kPlanes) {
+    const Call call({1, static_cast<int>(dilations.size()), 1, 16, 16, height, width, dilations},
+                    Type::kHalf, format, false);
+    GeneratedFilterArguments a = call.arguments();
+    change(a);
+    std::string why;
+    return can_run_generated_filter_wgmma_runs(a, &why) ? "it can" : why;
+  };
+  using Arguments = GeneratedFilterArguments;
+  const auto same = [](Arguments&) {};
+  EXPECT_EQ(reason(4, 88, {1, 3, 5}, same), "it can");
+  EXPECT_EQ(reason(4, 96, {1, 3, 5}, same), "rows too long for the ring of x");
+  EXPECT_EQ(reason(4, 96, {1, 3, 4}, same), "it can");
+  EXPECT_EQ(reason(2, 56, {8}, same), "rows too long for the ring of x");
+  EXPECT_EQ(reason(2, 48, {8}, same), "it can");
+  EXPECT_EQ(reason(2, 8, {1}, [](Arguments& a) { a.width = 1 << 29; }),
+            "rows too long for the ring of x");
+  EXPECT_EQ(reason(2, 8, {9}, same), "dilation above 8");
+  EXPECT_EQ(reason(4, 24, {2}, same, Format::kChannelsLast), "a result in channels_last");
+  const std::string apart = "rows of x, y or the result do not follow one another";
+  EXPECT_EQ(reason(4, 24, {2}, [](Arguments& a) { a.x_stride[2] += 8; }), apart);
+  EXPECT_EQ(reason(4, 24, {2}, [](Arguments& a) { a.y_stride[3] += 8; }), apart);
+  EXPECT_EQ(reason(4, 24, {2}, [](Arguments& a) { a.out_stride[2] += 8; }), apart);
+  EXPECT_EQ(reason(1, 24, {2}, [](Arguments& a) { a.x_stride[2] += 8; }), "it can");
+  EXPECT_EQ(reason(4, 24, {2}, [](Arguments& a) { a.height = (1 << 30) / 24 + 1; }),
+            "plane of more than 2^30 pixels");
+}
+
+// Where runs were measured to be faster than rectangles on a card of 132 multiprocessors.
+TEST(GeneratedFilterChoice, OfRunsPaysInLongCalls) {
+  emulated::card().processors = 132;
+  const auto reason = [](int batch, int channels, int side) {
+    GeneratedFilterArguments a{};
+    a.batch = batch, a.branches = 3, a.channels = channels, a.height = a.width = side;
+    std::string why;
+    return generated_filter_runs_pay(a, &why) ? "it does" : why;
+  };
+  const std::string few = "few rounds of tiles, and no fewer than of rectangles";
+  EXPECT_EQ(reason(32, 16, 80), "it does");
+  EXPECT_EQ(reason(16, 16, 80), "it does");
+  EXPECT_EQ(reason(3, 16, 80), "it does");
+  EXPECT_EQ(reason(1, 16, 80), few);
+  EXPECT_EQ(reason(2, 16, 80), few);
+  EXPECT_EQ(reason(8, 16, 80), few);
+  EXPECT_EQ(reason(8, 16, 64), few);
+  EXPECT_EQ(reason(32, 16, 64), "it does");
+  EXPECT_EQ(reason(8, 16, 48), "it does");
+  EXPECT_EQ(reason(4, 64, 80), "it does");
+  EXPECT_EQ(reason(4, 64, 64), few);
+  const std::string small = "tiles for less than 3/4 of the card";
+  EXPECT_EQ(reason(1, 16, 40), small);
+  EXPECT_EQ(reason(1, 16, 88), small);
+  EXPECT_EQ(reason(4, 16, 40), "it does");
+  EXPECT_EQ(reason(2, 16, 72), "it does");
+  EXPECT_EQ(reason(1, 64, 40), "it does");
 }
 
 TEST(GeneratedFilterChoice, OfWarpsCountsPixelsIn31Bits) {

@@ -68,6 +68,22 @@ inline void copy_run(void* to, const void* from, int bytes, uint64_t* barrier) {
                        bytes);
 }
 
+inline void store_matrices(const unsigned (&from)[4], void* row) {
+  emulated::check_shared(row, 16, 16);
+  struct Lane {
+    unsigned short* row;
+    unsigned words[4];
+  };
+  const Lane mine{static_cast<unsigned short*>(row), {from[0], from[1], from[2], from[3]}};
+  Lane lanes[32];
+  emulated::exchange_in_warp(&mine, sizeof(mine), lanes);
+  const int lane = emulated::lane();
+  for (int c = 0; c < 8; ++c) {  // of this lane's row
+    const unsigned word = lanes[c * 4 + lane % 8 / 2].words[lane / 8];
+    mine.row[c] = static_cast<unsigned short>(word >> lane % 2 * 16);
+  }
+}
+
 /// As the instruction's descriptor, with offsets in the block's shared memory for addresses.
 inline uint64_t operand(const void* at, int group_bytes) {
   return static_cast<uint64_t>(emulated::offset_in_shared(at) >> 4 & 0x3fff) | uint64_t{1} << 16 |
