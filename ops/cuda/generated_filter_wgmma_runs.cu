@@ -4,10 +4,9 @@
 // Products as in generated_filter_wgmma.cu. A tile is a run of 256 pixels of a plane, whatever rows
 // they are of: y comes as boxes whose rows are whole 128-byte lines. A block has neighbouring tiles
 // of one branch and group of 16 channels, and keeps x with channels innermost in a ring of rows, a
-// gap of zeros between two: of x comes for each tile what the next 256 pixels of the plane are, and
-// ldmatrix turns them, once for the block. Only where a block's first tile in an image is, the
-// reach above comes as well, through registers. stmatrix turns results back, which go to memory 16
-// bytes a thread, 64 in a row.
+// gap of zeros between two. With each tile come the next 256 pixels of x, which ldmatrix turns,
+// once for the block; with a block's first tile of an image its whole reach comes, through
+// registers. stmatrix turns results back: they go to memory 16 bytes a thread, 64 in a row.
 //
 // FLOPs and bytes: as generated_filter_mma.cu. Figures: ops/README.md.
 #include <algorithm>
@@ -115,7 +114,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   // Where pixel q of the plane is, the first of 8, and those behind them. It may lie above the
   // plane.
   struct Octets {
-    unsigned* at[2];
+    int at[2];
     int row[2];  // of the ring
   };
   const auto octets_at = [&](int q) {
@@ -123,11 +122,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int column = geometry.width.split(whole);
     Octets octets;
     octets.row[0] = octets.row[1] = geometry.rows.split(whole);
-    octets.at[0] = ring + octets.row[0] * ring_row + (geometry.gap + column) * kPixelWords;
+    octets.at[0] = octets.row[0] * ring_row + (geometry.gap + column) * kPixelWords;
     octets.at[1] = octets.at[0] + kOctet * kPixelWords;
     if (!kWholePieces && column + kOctet == width) {
       if (++octets.row[1] == ring_rows) octets.row[1] = 0;
-      octets.at[1] = ring + octets.row[1] * ring_row + geometry.gap * kPixelWords;
+      octets.at[1] = octets.row[1] * ring_row + geometry.gap * kPixelWords;
     }
     return octets;
   };
@@ -138,12 +137,12 @@ __global__ void __launch_bounds__(kThreads, 2)
     unsigned four[4];  // channels 0 to 7 and 8 to 15 of 8 columns, and of 8 others
     load_matrices<true>(four, planes);
     const int mine = lane / 4 * kPixelWords + lane % 4 * 2;
-    if (q >= from) *reinterpret_cast<uint2*>(to.at[0] + mine) = make_uint2(four[0], four[1]);
+    if (q >= from) *reinterpret_cast<uint2*>(ring + to.at[0] + mine) = make_uint2(four[0], four[1]);
     if (q + (kWholePieces ? 0 : kOctet) >= from) {
-      *reinterpret_cast<uint2*>(to.at[1] + mine) = make_uint2(four[2], four[3]);
+      *reinterpret_cast<uint2*>(ring + to.at[1] + mine) = make_uint2(four[2], four[3]);
     }
   };
-  // All of x that a tile needs; of the row above that no tap reaches it has no room for any.
+  // All of x that a tile needs. For what comes from rows above the reach the ring has no room.
   const auto fill = [&](const Place& place, auto at_once) {
     constexpr int kAtOnce = decltype(at_once)::value;
     const int warp = static_cast<int>(computed_here(threadIdx.x) / 32);
@@ -226,9 +225,6 @@ __global__ void __launch_bounds__(kThreads, 2)
     // From the thread's number anew, here and below: it takes fewer registers than what follows.
     const int warp = static_cast<int>(computed_here(threadIdx.x) / 32);
     const int lane = static_cast<int>(computed_here(threadIdx.x) % 32);
-    unsigned ones[4];
-    one_times<T>(ones, lane);
-
     // y of the warp's pixels: rows lane / 4 and 8 more of a product, 4 times 16 channels.
     wait(y_here + warp / 2, round & 1);
     unsigned source[2][4][4];
@@ -249,6 +245,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     // Batch 3*m + i: kernel row i of pixels 16*m on.
     float taps[2][24];
     const auto start = [&](int batch) {
+      unsigned ones[4];
+      one_times<T>(ones, static_cast<int>(computed_here(threadIdx.x) % 32));
       start_taps<T>(taps[batch % 2], ones, source[batch / 3], weight_operand, bias_operand,
                     batch % 3);
     };
@@ -308,9 +306,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int ring_step = dilation * ring_row;
     // x at the first tap of 16 pixels.
     const auto first_tap = [&](int m) {
-      Octets octets =
-          octets_at(place.run * kTile + static_cast<int>(computed_here(threadIdx.x) / 32) * 32 +
-                    m * kPiece - dilation * width);
+      Octets octets = octets_at(
+          place.run * kTile + (static_cast<int>(computed_here(threadIdx.x) / 32) * 2 + m) * kPiece -
+          dilation * width);
       const int me = static_cast<int>(computed_here(threadIdx.x) % 32);
       const int mine = (me / 4 - dilation) * kPixelWords + me % 4 * 2;
 #pragma unroll
@@ -348,8 +346,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
         for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] = 0;
       }
-      add_row_of_taps<T>(sum, taps[batch % 2],
-                         [&](int j, int p) { return pixels.at[p] + j * dilation * kPixelWords; });
+      add_row_of_taps<T>(sum, taps[batch % 2], [&](int j, int p) {
+        return ring + pixels.at[p] + j * dilation * kPixelWords;
+      });
       if (i < 2) {
         next_row(pixels);
         continue;
@@ -365,8 +364,8 @@ __global__ void __launch_bounds__(kThreads, 2)
         pixels = first_tap(m);
         next_row(pixels);
         const int center = dilation * kPixelWords;
-        const auto first = *reinterpret_cast<const uint2*>(pixels.at[0] + center);
-        const auto eighth = *reinterpret_cast<const uint2*>(pixels.at[1] + center);
+        const auto first = *reinterpret_cast<const uint2*>(ring + pixels.at[0] + center);
+        const auto eighth = *reinterpret_cast<const uint2*>(ring + pixels.at[1] + center);
         keep_results(m, {first.x, eighth.x, first.y, eighth.y});
       }
       put(first_channel);
