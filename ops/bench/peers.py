@@ -274,6 +274,7 @@ def main():
             generated_row(1, 64, 3, 256, 1, dtype, layout)
         generated_row(32, 16, 3, 80, 3, half, layout, peers=layout == "nchw")
         generated_row(32, 16, 3, 80, 1, half, layout)
+        generated_row(32, 16, 3, 40, 3, half, layout)
         generated_row(32, 16, 3, 80, 3, single, layout, tf32=True)
         generated_row(1, 64, 3, 128, 1, single, layout, tf32=True)
         generated_row(1, 64, 3, 256, 1, single, layout, tf32=True)
