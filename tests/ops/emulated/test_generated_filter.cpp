@@ -292,7 +292,7 @@ TEST(GeneratedFilterChoice, OfWarpgroupsInTf32SaysWhyNot) {
 
 // What runs of pixels do not take.
 TEST(GeneratedFilterChoice, OfRunsSaysWhyNot) {
-  const auto reason = [](int height, int width, std::vector<int> dilations, auto change,
+  const auto reason = [](int height, int width, const std::vector<int>& dilations, auto change,
                          Format format = Format::kPlanes) {
     const Call call({1, static_cast<int>(dilations.size()), 1, 16, 16, height, width, dilations},
                     Type::kHalf, format, false);
