@@ -50,7 +50,7 @@ cudaError_t launch_generated_filter_wgmma_runs(const GeneratedFilterArguments& a
 /// Whether that is faster than rectangular tiles.
 bool generated_filter_runs_pay(const GeneratedFilterArguments& arguments, std::string* why);
 
-/// The same for TF32, K 3, everything in one format and aligned to 16 bytes, dilations up to 8.
+/// Warpgroups for TF32, K 3, everything in one format and aligned to 16 bytes, dilations up to 8.
 bool can_run_generated_filter_wgmma_tf32(const GeneratedFilterArguments& arguments,
                                          std::string* why);
 cudaError_t launch_generated_filter_wgmma_tf32(const GeneratedFilterArguments& arguments,

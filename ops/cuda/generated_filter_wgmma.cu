@@ -17,7 +17,8 @@
 // x comes as the tile's own columns and 8 more on either side; ldmatrix turns it, 16 columns at a
 // time, into a tile with channels innermost, once for 9 taps. Threads exchange words of their
 // results to write four columns at a time, two of which make a sector. x in front of the results is
-// copied from its box by the copy engine.
+// copied from its box by the copy engine. Long calls of narrow planes are for
+// generated_filter_wgmma_runs.cu.
 //
 // FLOPs and bytes: as generated_filter_mma.cu. Figures: ops/README.md.
 #include <algorithm>
